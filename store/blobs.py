@@ -1,0 +1,200 @@
+"""Immutable bytes by digest."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum, unique
+from pathlib import Path
+from typing import Final
+
+from store.digest import Digest
+from store.errors import IntegrityError
+from store.fs import Buffer, File, FileSystem, Kind, Status
+from store.memo import Memo
+from store.paths import Layout
+
+_HASH_CHUNK: Final = 1 << 20
+
+
+def _silent(_: int) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class BlobRef:
+    """A blob: what it hashes to and its size in bytes."""
+
+    digest: Digest
+    size: int
+
+
+@unique
+class Installed(StrEnum):
+    """What became of a finished blob."""
+
+    NEW = "new"
+    REUSED = "reused"
+    """The store had it."""
+    HEALED = "healed"
+    """The store had a bad file under its name, which is in quarantine now."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlobStore:
+    """The files `blobs/sha256-<hex>` of a store."""
+
+    fs: FileSystem
+    layout: Layout
+    memo: Memo
+
+    def path(self, digest: Digest) -> Path:
+        """Where the blob is, if it is there."""
+        return self.layout.blobs / digest.file_name
+
+    def status(self, digest: Digest) -> Status | None:
+        """Look at the blob's file; None where there is none."""
+        return self.fs.status(self.path(digest))
+
+    def holds(self, ref: BlobRef) -> bool:
+        """Whether a regular file of the right name and size is there."""
+        seen = self.status(ref.digest)
+        return seen is not None and seen.kind is Kind.FILE and seen.size == ref.size
+
+    def digests(self) -> Iterator[tuple[str, Digest | None, Kind]]:
+        """List `blobs/`: file name, digest where the name is one, kind."""
+        for name, kind in self.fs.entries(self.layout.blobs):
+            yield name, Digest.from_file_name(name), kind
+
+    @contextlib.contextmanager
+    def open(self, digest: Digest) -> Iterator[File]:
+        """Open a blob for reading.
+
+        Raises:
+            IntegrityError: it is not there.
+        """
+        try:
+            file = self.fs.open(self.path(digest))
+        except FileNotFoundError as error:
+            raise missing(digest) from error
+        try:
+            yield file
+        finally:
+            self.fs.close(file)
+
+    def read(self, ref: BlobRef, limit: int) -> bytes:
+        """Read a small blob whole.
+
+        Raises:
+            IntegrityError: it is not there, is not of its size, or is larger than `limit`.
+        """
+        if ref.size > limit:
+            message = f"blob {ref.digest} has {ref.size} bytes, expected at most {limit}"
+            raise IntegrityError(message, code="E_LIMIT")
+        with self.open(ref.digest) as file:
+            data = self.fs.read(file, ref.size + 1, 0)
+        if len(data) != ref.size:
+            message = (
+                f"blob {ref.digest} does not have the {ref.size} bytes that it should have"
+            )
+            raise IntegrityError(message, code="E_BLOB_SIZE", hint=HEAL)
+        return data
+
+    def install(self, partial: Path, ref: BlobRef) -> Installed:
+        """Give a finished, synced partial file its final name.
+
+        The caller holds the shared lock and has pinned the digest. A file that is there
+        already is reused when the memo has seen it good, and replaced otherwise: the fresh
+        copy costs nothing more. There is never a moment without the blob.
+        """
+        target = self.path(ref.digest)
+        seen = self.fs.status(target)
+        outcome = Installed.NEW
+        if seen is not None:
+            outcome = Installed.REUSED
+            if seen.kind is not Kind.FILE or seen.size != ref.size:
+                self._quarantine(target, seen)
+                outcome = Installed.HEALED
+            elif self.memo.knows(ref.digest, seen):
+                self.fs.unlink(partial)
+                return outcome
+        self.fs.rename(partial, target)
+        self._note(ref.digest)
+        return outcome
+
+    def digest_of(self, file: File, progress: Callable[[int], None] = _silent) -> Digest:
+        """Hash an open file from its beginning, telling `progress` of each chunk's bytes."""
+        sha256 = hashlib.sha256()
+        buffer = memoryview(bytearray(_HASH_CHUNK))
+        offset = 0
+        while count := self.fs.read_into(file, buffer, offset):
+            sha256.update(buffer[:count])
+            offset += count
+            progress(count)
+        return Digest(sha256.hexdigest())
+
+    def _note(self, digest: Digest) -> None:
+        # After the rename, because renaming changes the ctime.
+        if (installed := self.status(digest)) is not None:
+            self.memo.note(digest, installed)
+
+    def _quarantine(self, bad: Path, seen: Status) -> None:
+        for number in range(1, 1 << 20):
+            kept = self.layout.quarantine / f"{bad.name}.{number}"
+            if self.fs.status(kept) is not None:
+                continue
+            if seen.kind is Kind.DIRECTORY:
+                self.fs.rename(bad, kept)  # nothing can be renamed over a directory
+            else:
+                with contextlib.suppress(FileExistsError):
+                    self.fs.link(bad, kept)
+            return
+
+
+class BlobWriter:
+    """A blob being written: bytes are hashed on their way into a partial file."""
+
+    def __init__(self, fs: FileSystem, file: File) -> None:
+        self._fs = fs
+        self._file = file
+        self._sha256 = hashlib.sha256()
+        self.size = 0
+
+    @property
+    def path(self) -> Path:
+        """Of the partial file."""
+        return self._file.path
+
+    def write(self, chunk: Buffer) -> None:
+        """Append a chunk; the caller may reuse its buffer afterwards."""
+        self._sha256.update(chunk)
+        self._fs.write(self._file, chunk)
+        self.size += len(chunk)
+
+    def finish(self) -> BlobRef:
+        """Make the content durable and read-only, and close the file.
+
+        Raises:
+            IntegrityError: the file does not have the bytes that were written.
+        """
+        self._fs.freeze(self._file)
+        self._fs.sync(self._file)
+        actual = self._fs.status_of(self._file).size
+        self.close()
+        if actual != self.size:
+            message = f"`{self.path}` has {actual} bytes after {self.size} were written"
+            raise IntegrityError(message, code="E_SHORT_WRITE")
+        return BlobRef(Digest(self._sha256.hexdigest()), self.size)
+
+    def close(self) -> None:
+        """Close the file, finished or not."""
+        self._fs.close(self._file)
+
+
+HEAL: Final = "`ingot verify` shows what is damaged; creating the model again heals it"
+
+
+def missing(digest: Digest) -> IntegrityError:
+    """Say that a blob is not there."""
+    return IntegrityError(f"blob {digest} is missing", code="E_BLOB_MISSING", hint=HEAL)

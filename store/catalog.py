@@ -1,0 +1,210 @@
+"""Names: which manifest a name means, read, replaced and removed atomically."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from store import limits
+from store.digest import Digest
+from store.errors import IntegrityError, NotFoundError, UsageError
+from store.fs import FileSystem, Kind
+from store.manifest import Manifest
+from store.names import ModelName
+from store.paths import Layout
+from store.text import printable
+
+_DEPTH: Final = 4
+IGNORED: Final = frozenset({".DS_Store"})
+"""What a Mac's Finder leaves in every directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One path below `manifests/`.
+
+    Attributes:
+        path: of the file.
+        name: of the model, or None where the path is none.
+        why: why the path is no model's, or empty.
+    """
+
+    path: Path
+    name: ModelName | None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredManifest:
+    """A manifest as it was read.
+
+    Attributes:
+        data: the bytes of the file, which the digest is of.
+        mtime_ns: when the tag was set.
+    """
+
+    name: ModelName
+    data: bytes
+    mtime_ns: int
+
+    @property
+    def digest(self) -> Digest:
+        """The model's identity: what `list` shows the beginning of."""
+        return Digest.of(self.data)
+
+    def parse(self) -> Manifest:
+        """Read the document.
+
+        Raises:
+            IntegrityError: it is malformed.
+        """
+        return Manifest.parse(self.data, f"of `{self.name}`")
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """The files `manifests/<host>/<namespace>/<model>/<tag>` of a store."""
+
+    fs: FileSystem
+    layout: Layout
+
+    def path(self, name: ModelName) -> Path:
+        """Where the manifest of `name` is, if it is there."""
+        return self.layout.manifests.joinpath(*name.parts)
+
+    def get(self, name: ModelName) -> StoredManifest:
+        """Read the manifest of `name`.
+
+        Raises:
+            NotFoundError: there is no such model.
+            IntegrityError: the file cannot be a manifest.
+        """
+        found = self.find(name)
+        if found is None:
+            raise NotFoundError(
+                f"model `{name}` not found",
+                code="E_NOT_FOUND",
+                hint="`ingot list` shows what there is",
+            )
+        return found
+
+    def find(self, name: ModelName) -> StoredManifest | None:
+        """Read the manifest of `name`, or None.
+
+        Raises:
+            IntegrityError: the file cannot be a manifest.
+        """
+        seen = self.fs.status(self.path(name))
+        if seen is None:
+            return None
+        if seen.kind is not Kind.FILE:
+            raise IntegrityError(
+                f"manifest of `{name}` is a {seen.kind}, expected a file", code="E_MANIFEST"
+            )
+        try:
+            file = self.fs.open(self.path(name))
+        except FileNotFoundError:
+            return None
+        try:
+            # One descriptor, so that what is read is the old manifest or the new one whole.
+            data = self.fs.read(file, limits.MANIFEST_BYTES + 1, 0)
+        finally:
+            self.fs.close(file)
+        return StoredManifest(name, data, seen.mtime_ns)
+
+    def entries(self) -> Iterator[Entry]:
+        """Walk `manifests/` in name order; what is no model's path is given with a reason."""
+        if self.fs.status(self.layout.manifests) is not None:
+            yield from self._walk(self.layout.manifests, ())
+
+    def directories(self) -> list[Path]:
+        """Every directory below and with `manifests/`, the deepest first."""
+        found: list[Path] = []
+        waiting = [self.layout.manifests]
+        while waiting:
+            directory = waiting.pop()
+            found.append(directory)
+            waiting += [
+                directory / name
+                for name, kind in self.fs.entries(directory)
+                if kind is Kind.DIRECTORY
+            ]
+        return sorted(found, key=lambda path: (-len(path.parts), path))
+
+    def check_case(self, name: ModelName) -> None:
+        """Refuse a name that differs from an existing one in case alone.
+
+        Ollama compares names without case, and file systems may.
+
+        Raises:
+            UsageError: there is one.
+        """
+        directory = self.layout.manifests
+        for part in name.parts:
+            if self.fs.status(directory) is None:
+                return
+            for other, _ in self.fs.entries(directory):
+                if other != part and other.casefold() == part.casefold():
+                    there = (directory / other).relative_to(self.layout.manifests)
+                    raise UsageError(
+                        f"`{name}` differs only in case from the existing "
+                        f"`{printable(str(there))}`",
+                        code="E_NAME_COLLISION",
+                        hint="Use the existing spelling or another name",
+                    )
+            directory /= part
+
+    def put(self, name: ModelName, partial: Path) -> None:
+        """Set `name` to the synced manifest file `partial`, durably.
+
+        The caller holds the shared lock.
+        """
+        target = self.path(name)
+        directory = self.layout.manifests
+        for part in name.parts[:-1]:
+            directory /= part
+            if self.fs.status(directory) is None:
+                self._mkdir(directory)
+        self.fs.rename(partial, target)
+        # The whole chain, not only what was made here: another process may have made a
+        # parent a moment ago and not have synced it yet.
+        for made in (target.parent, *target.parent.parents):
+            self.fs.sync_directory(made)
+            if made == self.layout.root:
+                break
+
+    def remove(self, name: ModelName) -> None:
+        """Untag `name` durably; blobs stay until gc. The caller holds the shared lock."""
+        try:
+            self.fs.unlink(self.path(name))
+        except FileNotFoundError as error:
+            raise NotFoundError(f"model `{name}` not found", code="E_NOT_FOUND") from error
+        self.fs.sync_directory(self.path(name).parent)
+
+    def _mkdir(self, directory: Path) -> None:
+        with contextlib.suppress(FileExistsError):  # another writer was first
+            self.fs.mkdir(directory)
+
+    def _walk(self, directory: Path, parts: tuple[str, ...]) -> Iterator[Entry]:
+        for part, kind in self.fs.entries(directory):
+            path = directory / part
+            here = (*parts, part)
+            if part in IGNORED:
+                continue
+            if kind is Kind.DIRECTORY and len(here) < _DEPTH:
+                yield from self._walk(path, here)
+            elif kind is Kind.FILE and len(here) == _DEPTH:
+                yield _entry(path, here)
+            else:
+                yield Entry(path, None, f"a {kind} at depth {len(here)} of manifests/")
+
+
+def _entry(path: Path, parts: tuple[str, ...]) -> Entry:
+    host, namespace, model, tag = parts
+    try:
+        return Entry(path, ModelName(host, namespace, model, tag))
+    except UsageError as error:
+        return Entry(path, None, str(error))

@@ -1,0 +1,70 @@
+"""Content addresses: SHA-256, spelled one way in JSON and one way on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+
+from store.errors import IntegrityError
+
+_HEX = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Digest:
+    """The SHA-256 of some bytes.
+
+    Attributes:
+        hex: 64 lower-case hexadecimal digits.
+    """
+
+    hex: str
+
+    def __post_init__(self) -> None:
+        if not _HEX.fullmatch(self.hex):
+            raise IntegrityError(
+                f"`{self.hex[:80]}` is no SHA-256, expected 64 lower-case hexadecimal digits",
+                code="E_DIGEST",
+            )
+
+    @classmethod
+    def of(cls, data: bytes) -> Digest:
+        """Hash `data`."""
+        return cls(hashlib.sha256(data).hexdigest())
+
+    @classmethod
+    def parse(cls, text: str) -> Digest:
+        """Read `sha256:<hex>`, the one spelling that a manifest may use.
+
+        Two accepted spellings are how another store lost live blobs (reliability.md 5.8).
+
+        Raises:
+            IntegrityError: any other spelling.
+        """
+        algorithm, separator, encoded = text.partition(":")
+        if algorithm != "sha256" or not separator:
+            raise IntegrityError(
+                f"`{text[:80]}` is no digest, expected `sha256:` and 64 hexadecimal digits",
+                code="E_DIGEST",
+            )
+        return cls(encoded)
+
+    @classmethod
+    def from_file_name(cls, name: str) -> Digest | None:
+        """Read `sha256-<hex>`, or None for any other file name."""
+        prefix, _, encoded = name.partition("-")
+        return cls(encoded) if prefix == "sha256" and _HEX.fullmatch(encoded) else None
+
+    @property
+    def file_name(self) -> str:
+        """`sha256-<hex>`: a dash, because a colon is no file name everywhere."""
+        return f"sha256-{self.hex}"
+
+    @property
+    def short(self) -> str:
+        """The first 12 digits, as people quote them."""
+        return self.hex[:12]
+
+    def __str__(self) -> str:
+        return f"sha256:{self.hex}"

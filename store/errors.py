@@ -1,0 +1,91 @@
+"""The errors a user can meet, one class per exit code."""
+
+from __future__ import annotations
+
+import errno
+from typing import ClassVar
+
+
+class IngotError(Exception):
+    """An error whose message is written for the user.
+
+    Attributes:
+        exit_code: what the process ends with; stable forever (docs/errors.md).
+        code: a stable word for scripts, such as `E_ST_TRUNCATED`.
+        hint: what the user can do about it, or None.
+    """
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, code: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.hint = hint
+
+
+class UsageError(IngotError):
+    """The call itself is wrong: a bad name or an impossible combination."""
+
+    exit_code = 2
+
+
+class InputError(IngotError):
+    """The source is malformed, incomplete or hostile."""
+
+    exit_code = 3
+
+
+class UnsupportedError(IngotError):
+    """Well-formed, but not supported."""
+
+    exit_code = 4
+
+
+class IntegrityError(IngotError):
+    """The store is damaged."""
+
+    exit_code = 5
+
+
+class BusyError(IngotError):
+    """A lock was not obtained in time."""
+
+    exit_code = 6
+
+
+class NoSpaceError(IngotError):
+    """The disk, the quota or the size limit does not admit the bytes."""
+
+    exit_code = 7
+
+
+class StorageError(IngotError):
+    """The machine failed: an I/O error, permissions, an unsafe store."""
+
+    exit_code = 8
+
+
+class NotFoundError(IngotError):
+    """The model, tag or source does not exist."""
+
+    exit_code = 9
+
+
+_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+def is_no_space(error: OSError) -> bool:
+    """Whether the file system, the quota or the size limit was full."""
+    return error.errno in _NO_SPACE
+
+
+def from_os_error(error: OSError) -> IngotError:
+    """Translate what the operating system refused into the user's terms."""
+    what = error.strerror or str(error)
+    where = f"`{error.filename}`: " if error.filename else ""
+    name = errno.errorcode.get(error.errno or 0, "EIO")
+    if is_no_space(error):
+        return NoSpaceError(
+            f"{where}{what}", code="E_NOSPACE", hint="Free some space and run the command again"
+        )
+    return StorageError(f"{where}{what} ({name})", code="E_IO")

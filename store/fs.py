@@ -1,0 +1,273 @@
+"""The store's only door to the file system: some twenty system calls.
+
+Everything else in this package takes a `FileSystem` as argument, so that a simulated one
+can stand in, fail at any call and lose what was not synced (tests/store/sim_fs.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum, unique
+from pathlib import Path
+from typing import Final
+
+Buffer = bytes | bytearray | memoryview
+
+
+@unique
+class Kind(StrEnum):
+    """What a directory entry is; links are never followed."""
+
+    FILE = "file"
+    DIRECTORY = "directory"
+    LINK = "link"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What `lstat` says of a path.
+
+    Attributes:
+        size: bytes.
+        mode: permission bits.
+    """
+
+    kind: Kind
+    size: int
+    inode: int
+    mtime_ns: int
+    ctime_ns: int
+    mode: int = 0o600
+    owner: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Free:
+    """What a file system still admits.
+
+    Attributes:
+        block: bytes that the smallest file occupies.
+        files: how many more files, or None where the file system does not count them.
+    """
+
+    nbytes: int
+    block: int
+    files: int | None
+
+
+@dataclass(slots=True)
+class File:
+    """An open file."""
+
+    path: Path
+    descriptor: int
+
+
+class FileSystem:
+    """The real file system; every failure is an `OSError` that names the path."""
+
+    def create(self, path: Path, mode: int = 0o600) -> File:
+        """Create a file that must not exist, for reading and writing."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        return File(path, os.open(path, flags, mode))
+
+    def open(self, path: Path) -> File:
+        """Open a regular file for reading, without following a link or waiting on a FIFO."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        return File(path, descriptor)
+
+    def write(self, file: File, data: Buffer) -> None:
+        """Append all of `data`."""
+        view = memoryview(data).cast("B")
+        with _naming(file.path):
+            while view:
+                # A regular file may take less than asked: a full disk, a signal, 2 GiB.
+                view = view[os.write(file.descriptor, view) :]
+
+    def read(self, file: File, size: int, offset: int) -> bytes:
+        """Read up to `size` bytes at `offset`; fewer only at the end."""
+        with _naming(file.path):
+            return os.pread(file.descriptor, size, offset)
+
+    def read_into(self, file: File, buffer: memoryview, offset: int) -> int:
+        """Fill `buffer` from `offset`; return how many bytes there were."""
+        with _naming(file.path):
+            return os.preadv(file.descriptor, [buffer], offset)
+
+    def sync(self, file: File) -> None:
+        """Make the file's content durable. A failure is final and must not be retried.
+
+        After a failed write-back the kernel calls the pages clean, so a second fsync would
+        report success over lost data.
+        """
+        with _naming(file.path):
+            _full_sync(file.descriptor)
+
+    def freeze(self, file: File) -> None:
+        """Make the file read-only for everybody: 0444."""
+        with _naming(file.path):
+            os.fchmod(file.descriptor, 0o444)
+
+    def close(self, file: File) -> None:
+        """Close the file; closing twice is harmless."""
+        if file.descriptor >= 0:
+            descriptor, file.descriptor = file.descriptor, -1
+            os.close(descriptor)
+
+    def sync_directory(self, path: Path) -> None:
+        """Make the entries of a directory durable."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            with _naming(path):
+                _full_sync(descriptor)
+        except OSError as error:
+            # Some network file systems cannot sync a directory and do not need to.
+            if error.errno not in {errno.EINVAL, errno.ENOTSUP}:
+                raise
+        finally:
+            os.close(descriptor)
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Move a file or directory over `target`, atomically."""
+        os.rename(source, target)
+
+    def link(self, source: Path, target: Path) -> None:
+        """Give a file a second name."""
+        os.link(source, target, follow_symlinks=False)
+
+    def unlink(self, path: Path) -> None:
+        """Remove a file or link."""
+        os.unlink(path)
+
+    def mkdir(self, path: Path, mode: int = 0o777) -> None:
+        """Make one directory, which must not exist."""
+        os.mkdir(path, mode)
+
+    def rmdir(self, path: Path) -> None:
+        """Remove an empty directory."""
+        os.rmdir(path)
+
+    def entries(self, path: Path) -> list[tuple[str, Kind]]:
+        """List a directory, sorted by name."""
+        with os.scandir(path) as scan:
+            return sorted((entry.name, _kind_of_entry(entry)) for entry in scan)
+
+    def status(self, path: Path) -> Status | None:
+        """Look at a path without following it; None where there is nothing."""
+        try:
+            seen = os.lstat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return _status(seen)
+
+    def status_of(self, file: File) -> Status:
+        """Look at an open file."""
+        return _status(os.fstat(file.descriptor))
+
+    def free(self, path: Path) -> Free:
+        """Ask what the file system of `path` still admits for us."""
+        seen = os.statvfs(path)
+        block = seen.f_frsize or seen.f_bsize
+        # btrfs and friends count no inodes and report zero of zero.
+        return Free(seen.f_bavail * block, block, seen.f_favail if seen.f_files else None)
+
+    def machine(self) -> tuple[str, str]:
+        """Name this machine and its boot: host name and boot id, each fit for a file name."""
+        return _fit(os.uname().nodename), _fit(_boot_id())
+
+    def process(self) -> int:
+        """The process id."""
+        return os.getpid()
+
+    def try_lock(self, path: Path, *, exclusive: bool) -> File | None:
+        """Take an flock without waiting; None while somebody else is in the way.
+
+        The lock lives as long as the returned file is open, and dies with the process.
+        """
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            kind = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        except OSError as error:
+            os.close(descriptor)
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        return File(path, descriptor)
+
+
+_FULL_SYNC: Final = getattr(fcntl, "F_FULLFSYNC", None)
+
+
+def _full_sync(descriptor: int) -> None:
+    if sys.platform == "darwin" and _FULL_SYNC is not None:
+        # os.fsync leaves the data in the drive's cache there.
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(descriptor, _FULL_SYNC)
+            return
+    os.fsync(descriptor)
+
+
+@contextlib.contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    # Calls on a descriptor fail without saying on which file.
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
+
+
+def _boot_id() -> str:
+    # Elsewhere than on Linux the lock alone tells a dead writer, which is enough: a boot
+    # drops every lock.
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return "unknown"
+
+
+def _fit(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9-]", "_", text)[:64] or "unknown"
+
+
+def _kind(mode: int) -> Kind:
+    if stat.S_ISREG(mode):
+        return Kind.FILE
+    if stat.S_ISDIR(mode):
+        return Kind.DIRECTORY
+    return Kind.LINK if stat.S_ISLNK(mode) else Kind.OTHER
+
+
+def _kind_of_entry(entry: os.DirEntry[str]) -> Kind:
+    if entry.is_symlink():
+        return Kind.LINK
+    if entry.is_file(follow_symlinks=False):
+        return Kind.FILE
+    return Kind.DIRECTORY if entry.is_dir(follow_symlinks=False) else Kind.OTHER
+
+
+def _status(seen: os.stat_result) -> Status:
+    return Status(
+        _kind(seen.st_mode),
+        seen.st_size,
+        seen.st_ino,
+        seen.st_mtime_ns,
+        seen.st_ctime_ns,
+        stat.S_IMODE(seen.st_mode),
+        seen.st_uid,
+    )

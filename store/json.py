@@ -1,0 +1,139 @@
+"""JSON, read strictly and written as Go writes it."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import NoReturn, TypeAlias, TypeVar
+
+from store import limits
+
+Json: TypeAlias = bool | int | float | str | list["Json"] | dict[str, "Json"] | None
+_T = TypeVar("_T")
+
+
+class JsonError(ValueError):
+    """The bytes are no JSON that we accept; `code` is a stable word."""
+
+    def __init__(self, message: str, code: str = "E_JSON") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def loads(data: bytes, *, floats: bool = False, constants: bool = False) -> Json:
+    """Parse one JSON document, refusing what parsers disagree about.
+
+    Args:
+        data: the whole document, UTF-8 without a byte order mark.
+        floats: accept numbers with a fraction or an exponent.
+        constants: accept `NaN` and `Infinity`, which configurations of real models hold.
+
+    Raises:
+        JsonError: not UTF-8, malformed, a duplicate key, a number that is not accepted, a
+            lone surrogate, or nesting beyond `limits.JSON_DEPTH`.
+    """
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise JsonError(f"invalid UTF-8 at byte {error.start}", "E_JSON_UTF8") from error
+    try:
+        value: Json = json.loads(
+            text,
+            object_pairs_hook=_reject_duplicates,
+            parse_constant=None if constants else _reject_constant,
+            parse_float=None if floats else _reject_float,
+        )
+    except JsonError:
+        raise
+    except RecursionError as error:
+        message = f"nested deeper than {limits.JSON_DEPTH}"
+        raise JsonError(message, "E_JSON_DEPTH") from error
+    except ValueError as error:
+        # An integer of more than 4300 digits is a ValueError that is no JSONDecodeError.
+        code = "E_JSON" if isinstance(error, json.JSONDecodeError) else "E_JSON_NUMBER"
+        raise JsonError(str(error).split(";")[0], code) from error
+    _check_depth(value)
+    if "\\u" in text:
+        _check_surrogates(value)
+    return value
+
+
+def dumps(value: object) -> bytes:
+    """Serialize as Go's `json.Marshal`: compact, UTF-8, `<>&` and U+2028/9 escaped.
+
+    Mappings keep their order: sort keys with `sorted_keys` where Go would marshal a map.
+
+    Raises:
+        ValueError: a float, whose text would not be the same everywhere.
+    """
+    _check_no_float(value)
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return _GO_ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", text).encode("utf-8")
+
+
+def sorted_keys(mapping: Mapping[str, _T]) -> dict[str, _T]:
+    """Order keys bytewise, as Go orders the keys of a map."""
+    return dict(sorted(mapping.items(), key=lambda pair: pair[0].encode()))
+
+
+# `<>&` and the two separators, which Go escapes; DEL and everything else stay as they are.
+_GO_ESCAPED = re.compile("[<>&\u2028\u2029]")
+
+
+def _reject_duplicates(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise JsonError(f"duplicate key `{key[:200]}`", "E_JSON_DUPLICATE")
+            seen.add(key)
+    return value
+
+
+def _reject_constant(text: str) -> NoReturn:
+    raise JsonError(f"`{text}` is no JSON number", "E_JSON_NUMBER")
+
+
+def _reject_float(text: str) -> NoReturn:
+    raise JsonError(f"`{text[:40]}` is no integer", "E_JSON_NUMBER")
+
+
+def _check_depth(value: Json) -> None:
+    level: list[Json] = [value]
+    for _ in range(limits.JSON_DEPTH + 1):
+        level = [child for parent in level for child in _containers(parent)]
+        if not level:
+            return
+    raise JsonError(f"nested deeper than {limits.JSON_DEPTH}", "E_JSON_DEPTH")
+
+
+def _containers(value: Json) -> list[Json]:
+    if isinstance(value, dict):
+        return [child for child in value.values() if isinstance(child, (dict, list))]
+    if isinstance(value, list):
+        return [child for child in value if isinstance(child, (dict, list))]
+    return []
+
+
+def _check_surrogates(value: Json) -> None:
+    # A lone surrogate parses, and then no print and no file name can hold it.
+    try:
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise JsonError("lone surrogate in a string", "E_JSON_UTF8") from error
+
+
+def _check_no_float(value: object) -> None:
+    if isinstance(value, float):
+        kind = "finite" if math.isfinite(value) else "non-finite"
+        message = f"{kind} float in a document that must be the same everywhere"
+        raise ValueError(message)  # noqa: TRY004 - the value, not the type, is refused
+    if isinstance(value, dict):
+        for child in value.values():
+            _check_no_float(child)
+    elif isinstance(value, (list, tuple)):
+        for child in value:
+            _check_no_float(child)

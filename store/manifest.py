@@ -1,0 +1,208 @@
+"""What a model is made of: the manifest, in and out, its unknown fields kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum, unique
+from typing import Final, NoReturn
+
+from store import limits
+from store.blobs import BlobRef
+from store.digest import Digest
+from store.errors import IntegrityError
+from store.json import Json, JsonError, dumps, loads
+from store.text import printable
+
+SCHEMA_VERSION: Final = 2
+MEDIA_TYPE: Final = "application/vnd.docker.distribution.manifest.v2+json"
+CONFIG_MEDIA_TYPE: Final = "application/vnd.docker.container.image.v1+json"
+_LARGEST: Final = 2**63 - 1
+
+
+@unique
+class MediaType(StrEnum):
+    """What a layer is; the words are Ollama's, `FILE` is ours (docs/formats/manifest.md)."""
+
+    TENSOR = "application/vnd.ollama.image.tensor"
+    JSON = "application/vnd.ollama.image.json"
+    OLD_CONFIG = "application/vnd.ollama.image.config"
+    FILE = "application/vnd.ingot.image.file"
+    LICENSE = "application/vnd.ollama.image.license"
+    MODEL = "application/vnd.ollama.image.model"
+    TEMPLATE = "application/vnd.ollama.image.template"
+    SYSTEM = "application/vnd.ollama.image.system"
+    PARAMS = "application/vnd.ollama.image.params"
+    MESSAGES = "application/vnd.ollama.image.messages"
+
+
+FILE_TYPES: Final = frozenset({MediaType.JSON, MediaType.OLD_CONFIG, MediaType.FILE})
+"""Layers that are a file of the source under its relative path; licenses with a name too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One blob of a model and what it is.
+
+    Attributes:
+        size: bytes of the blob.
+        name: of a tensor, a group or a file; empty where the media type says it all.
+        dtype: of a single tensor, before quantization.
+        shape: of a single tensor, logical.
+        other: fields that we do not know, in their order.
+    """
+
+    media_type: str
+    digest: Digest
+    size: int
+    name: str = ""
+    dtype: str | None = None
+    shape: tuple[int, ...] | None = None
+    other: Mapping[str, Json] = field(default_factory=dict)
+
+    @property
+    def ref(self) -> BlobRef:
+        """The blob."""
+        return BlobRef(self.digest, self.size)
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the layer is a file of the source, kept byte for byte."""
+        named_license = self.media_type == MediaType.LICENSE and bool(self.name)
+        return self.media_type in FILE_TYPES or named_license
+
+    def to_json(self) -> dict[str, Json]:
+        """Give the layer's fields in Ollama's order, then ours, then the unknown."""
+        document: dict[str, Json] = {
+            "mediaType": self.media_type,
+            "digest": str(self.digest),
+            "size": self.size,
+        }
+        if "from" in self.other:
+            document["from"] = self.other["from"]
+        if self.name:
+            document["name"] = self.name
+        if self.dtype is not None:
+            document["dtype"] = self.dtype
+        if self.shape is not None:
+            document["shape"] = list(self.shape)
+        return document | {key: self.other[key] for key in self.other if key != "from"}
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A model: its configuration and its layers, in order."""
+
+    config: Layer
+    layers: tuple[Layer, ...]
+    schema_version: int = SCHEMA_VERSION
+    media_type: str = MEDIA_TYPE
+    other: Mapping[str, Json] = field(default_factory=dict)
+
+    @property
+    def is_supported(self) -> bool:
+        """Whether schema and media type are the ones that we know completely."""
+        return (self.schema_version, self.media_type) == (SCHEMA_VERSION, MEDIA_TYPE)
+
+    @property
+    def blobs(self) -> Iterator[BlobRef]:
+        """Every blob that the manifest names, the configuration first; some may repeat."""
+        yield self.config.ref
+        for layer in self.layers:
+            yield layer.ref
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes of all layers and the configuration, each blob counted once."""
+        return sum(ref.size for ref in set(self.blobs))
+
+    def to_bytes(self) -> bytes:
+        """Serialize as Go's `json.Encoder`: compact, one newline at the end."""
+        document: dict[str, Json] = {
+            "schemaVersion": self.schema_version,
+            "mediaType": self.media_type,
+            "config": self.config.to_json(),
+            "layers": [layer.to_json() for layer in self.layers],
+        }
+        return dumps(document | dict(self.other)) + b"\n"
+
+    @classmethod
+    def parse(cls, data: bytes, where: str) -> Manifest:
+        """Read a manifest strictly; `where` names it in messages.
+
+        Raises:
+            IntegrityError: malformed, or naming a blob in a way that is not ours.
+        """
+        if len(data) > limits.MANIFEST_BYTES:
+            message = f"{len(data)} bytes, the limit is {limits.MANIFEST_BYTES}"
+            _bad(where, message, code="E_LIMIT")
+        if not data.strip():
+            _bad(where, "empty, probably torn by a crash of another program")
+        try:
+            document = loads(data)
+        except JsonError as error:
+            _bad(where, str(error))
+        if not isinstance(document, dict):
+            _bad(where, "is no JSON object")
+        version, layers = document.get("schemaVersion"), document.get("layers")
+        if type(version) is not int or not isinstance(layers, list):
+            _bad(where, "needs an integer `schemaVersion` and a list `layers`")
+        if len(layers) > limits.LAYERS:
+            message = f"{len(layers)} layers, the limit is {limits.LAYERS}"
+            _bad(where, message, code="E_LIMIT")
+        known = {"schemaVersion", "mediaType", "config", "layers"}
+        return cls(
+            _layer(document.get("config"), where),
+            tuple(_layer(layer, where) for layer in layers),
+            version,
+            str(document.get("mediaType", "")),
+            {key: value for key, value in document.items() if key not in known},
+        )
+
+
+_LAYER_FIELDS: Final = frozenset({"mediaType", "digest", "size", "name", "dtype", "shape"})
+
+
+def _layer(value: Json, where: str) -> Layer:
+    if not isinstance(value, dict):
+        _bad(where, "a layer is no object")
+    media_type, digest, size = value.get("mediaType"), value.get("digest"), value.get("size")
+    name, dtype = value.get("name", ""), value.get("dtype")
+    if not isinstance(digest, str) or not isinstance(media_type, str):
+        _bad(where, "a layer needs `mediaType` and `digest`, both strings")
+    if type(size) is not int or not 0 <= size <= _LARGEST:
+        _bad(
+            where,
+            f"size of {printable(digest)} is {printable(str(size))}, expected 0 to 2^63-1",
+        )
+    if not isinstance(name, str) or not (dtype is None or isinstance(dtype, str)):
+        _bad(where, "`name` and `dtype` of a layer are strings")
+    try:
+        parsed = Digest.parse(digest)
+    except IntegrityError as error:
+        _bad(where, str(error), code="E_DIGEST")
+    other = {key: rest for key, rest in value.items() if key not in _LAYER_FIELDS}
+    return Layer(
+        media_type, parsed, size, name, dtype, _shape(value.get("shape"), where), other
+    )
+
+
+def _shape(value: Json, where: str) -> tuple[int, ...] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list) or len(value) > limits.RANK:
+        _bad(where, f"a shape is a list of at most {limits.RANK} integers")
+    shape = []
+    for dimension in value:
+        if type(dimension) is not int or not 0 <= dimension <= limits.DIMENSION:
+            _bad(where, f"dimension {printable(str(dimension))} in a shape")
+        shape.append(dimension)
+    return tuple(shape)
+
+
+def _bad(where: str, message: str, code: str = "E_MANIFEST") -> NoReturn:
+    raise IntegrityError(
+        f"manifest {where}: {message}",
+        code=code,
+        hint="Create the model again, or remove this tag with `ingot rm`",
+    )

@@ -1,0 +1,92 @@
+"""Model names: `[host/][namespace/]model[:tag]`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from store.errors import UsageError
+from store.paths import is_reserved
+from store.text import printable
+
+DEFAULT_HOST: Final = "registry.ollama.ai"
+DEFAULT_NAMESPACE: Final = "library"
+DEFAULT_TAG: Final = "latest"
+
+# Ollama's grammar (types/model/name.go). Its hosts may be 350 bytes long, but each part
+# becomes a file name, and file names end at 255 bytes.
+_HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,254}", re.ASCII)
+_NAMESPACE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,79}", re.ASCII)
+_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,79}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ModelName:
+    """A fully qualified model name; its four parts are also its path in the store."""
+
+    host: str
+    namespace: str
+    model: str
+    tag: str
+
+    def __post_init__(self) -> None:
+        grammar = (
+            ("host", self.host, _HOST),
+            ("namespace", self.namespace, _NAMESPACE),
+            ("model", self.model, _PART),
+            ("tag", self.tag, _PART),
+        )
+        for what, part, pattern in grammar:
+            if not pattern.fullmatch(part):
+                raise _invalid(f"{what} {_quoted(part)} is not valid")
+            # `con`, `nul.x` and `a.` are no file names on Windows, and a store travels.
+            if is_reserved(part):
+                raise _invalid(f"{what} {_quoted(part)} is a reserved file name on Windows")
+
+    @classmethod
+    def parse(cls, text: str) -> ModelName:
+        """Read a name as `ollama` does: the tag last, the host first, defaults between.
+
+        Raises:
+            UsageError: the text is no name.
+        """
+        rest = re.sub(r"\Ahttps?://", "", text)
+        path, colon, tag = rest.rpartition(":")
+        if not colon or "/" in tag:
+            path, tag = rest, DEFAULT_TAG
+        parts = path.split("/")
+        if len(parts) > 3:  # noqa: PLR2004 - host, namespace, model
+            raise _invalid(f"{_quoted(text)} has more than three parts before the tag")
+        if not all(parts) or not tag:
+            raise _invalid(f"{_quoted(text)} has an empty part")
+        defaults = (DEFAULT_HOST, DEFAULT_NAMESPACE)[: 3 - len(parts)]
+        host, namespace, model = (*defaults, *parts)
+        return cls(host, namespace, model, tag)
+
+    @property
+    def parts(self) -> tuple[str, str, str, str]:
+        """The components of the manifest's path below `manifests/`."""
+        return (self.host, self.namespace, self.model, self.tag)
+
+    def __str__(self) -> str:
+        """The shortest text that parses back to this name, always with its tag."""
+        short = f"{self.model}:{self.tag}"
+        if self.host != DEFAULT_HOST:
+            return f"{self.host}/{self.namespace}/{short}"
+        if self.namespace != DEFAULT_NAMESPACE:
+            return f"{self.namespace}/{short}"
+        return short
+
+
+def _quoted(text: str) -> str:
+    return f"`{printable(text)}`"
+
+
+def _invalid(message: str) -> UsageError:
+    return UsageError(
+        f"invalid model name: {message}",
+        code="E_NAME",
+        hint="A name is `[host/][namespace/]model[:tag]` of ASCII letters, digits, `_`, `-` "
+        "and `.`, each part at most 80 long and not beginning with `-` or `.`",
+    )

@@ -1,0 +1,159 @@
+"""The store as a whole: its directories, and who may do what in it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from store.blobs import BlobStore
+from store.catalog import Catalog
+from store.errors import IntegrityError, StorageError, UnsupportedError
+from store.fs import FileSystem, Kind, Status
+from store.lock import StoreLock
+from store.memo import Memo
+from store.names import ModelName
+from store.paths import Layout
+from store.writer import Writer
+
+VERSION: Final = 1
+_WORLD_WRITABLE: Final = 0o002
+_STICKY: Final = 0o1000
+
+
+class Store:
+    """A content-addressed store of models, in Ollama's layout.
+
+    Opening one touches nothing: readers need no lock and no permission to write.
+
+    Attributes:
+        layout: where everything is.
+        blobs: bytes by digest.
+        catalog: manifests by name.
+        lock: shared by writers, exclusive for gc.
+        memo: a cache of what was seen.
+    """
+
+    def __init__(
+        self, root: Path, fs: FileSystem | None = None, memo: Memo | None = None
+    ) -> None:
+        """Open the store at `root`, which need not exist yet.
+
+        Args:
+            fs: the door to the file system; the real one unless a test brings another.
+            memo: the cache; the one in the store unless a test brings another.
+
+        Raises:
+            UnsupportedError: a newer ingot made the store.
+        """
+        self.fs: Final = fs or FileSystem()
+        self.layout: Final = Layout(root)
+        self.memo: Final = memo or Memo(self.layout.memo)
+        self.blobs: Final = BlobStore(self.fs, self.layout, self.memo)
+        self.catalog: Final = Catalog(self.fs, self.layout)
+        self.lock: Final = StoreLock(self.fs, self.layout)
+        self._check_version()
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is anything at the root."""
+        return self.fs.status(self.layout.root) is not None
+
+    def prepare(self, *, allow_unsafe: bool = False) -> None:
+        """Make what a writer needs, durably; a store that is there already is kept.
+
+        Args:
+            allow_unsafe: write even where others could change what we write.
+
+        Raises:
+            StorageError: the store is open to others, or belongs to somebody else.
+        """
+        root = self.layout.root
+        if self.fs.status(root) is None:
+            for parent in reversed(root.parents):
+                if self.fs.status(parent) is None:
+                    self._mkdir(parent, 0o755)
+            self._mkdir(root, 0o700)
+        if not allow_unsafe:
+            for directory in (root, self.layout.blobs):
+                self._check_safe(directory)
+        layout = self.layout
+        for directory in layout.directories:
+            if self.fs.status(directory) is None:
+                self._mkdir(directory, 0o755)
+        if self.fs.status(layout.version) is None:
+            with self.lock.shared():
+                self._write_version()
+
+    @contextlib.contextmanager
+    def writing(self, purpose: str | ModelName) -> Iterator[Writer]:
+        """Add to the store: a writer whose pins hold until it is closed."""
+        with Writer(self.fs, self.lock, self.blobs, self.catalog, str(purpose)) as writer:
+            yield writer
+
+    def close(self) -> None:
+        """Save the memo; the store may be used again afterwards."""
+        self.memo.close()
+
+    def _mkdir(self, directory: Path, mode: int) -> None:
+        with contextlib.suppress(FileExistsError):  # another process was first
+            self.fs.mkdir(directory, mode)
+        self.fs.sync_directory(directory.parent)
+
+    def _write_version(self) -> None:
+        # Renamed into place, so that nobody ever reads half a version; in tmp/, where gc
+        # removes what a killed process leaves.
+        partial = self.layout.tmp / f"VERSION-{self.fs.process()}"
+        with contextlib.suppress(FileNotFoundError):
+            self.fs.unlink(partial)
+        file = self.fs.create(partial, 0o644)
+        try:
+            self.fs.write(file, f"{VERSION}\n".encode())
+            self.fs.sync(file)
+        finally:
+            self.fs.close(file)
+        self.fs.rename(partial, self.layout.version)
+        self.fs.sync_directory(self.layout.root)
+
+    def _check_version(self) -> None:
+        if self.fs.status(self.layout.version) is None:
+            return
+        file = self.fs.open(self.layout.version)
+        try:
+            text = self.fs.read(file, 64, 0).strip()
+        finally:
+            self.fs.close(file)
+        if not text.isdigit():
+            message = f"`{self.layout.version}` holds no version, expected `{VERSION}`"
+            raise IntegrityError(message, code="E_VERSION")
+        if int(text) > VERSION:
+            raise UnsupportedError(
+                f"store `{self.layout.root}` is version {int(text)}, this ingot knows "
+                f"{VERSION}",
+                code="E_VERSION",
+                hint="Upgrade ingot",
+            )
+
+    def _check_safe(self, directory: Path) -> None:
+        seen = self.fs.status(directory)
+        if seen is None or seen.kind is Kind.LINK:
+            return  # the user's own link to another disk
+        if why := _why_unsafe(seen):
+            raise StorageError(
+                f"store directory `{directory}` {why}",
+                code="E_STORE_UNSAFE",
+                hint="Take the store into your own hands (`chmod o-w`, `chown`), or set "
+                "INGOT_ALLOW_UNSAFE_STORE=1 if you know who else can write there",
+            )
+
+
+def _why_unsafe(seen: Status) -> str | None:
+    if seen.kind is not Kind.DIRECTORY:
+        return f"is a {seen.kind}, expected a directory"
+    if seen.mode & _WORLD_WRITABLE and not seen.mode & _STICKY:
+        return "can be written by everybody"
+    if seen.owner not in {0, os.geteuid()}:
+        return f"belongs to another user (uid {seen.owner})"
+    return None

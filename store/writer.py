@@ -1,0 +1,231 @@
+"""Writers: whoever adds to the store, and the pins that keep gc off what they need."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import secrets
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+
+from store.blobs import BlobRef, BlobStore, BlobWriter, Installed
+from store.catalog import Catalog, StoredManifest
+from store.digest import Digest
+from store.errors import IngotError, IntegrityError, StorageError
+from store.fs import File, FileSystem
+from store.lock import StoreLock
+from store.names import ModelName
+
+LOCK: Final = "lock"
+PINS: Final = "pins"
+PURPOSE: Final = "purpose"
+
+
+class BlobsGoneError(IntegrityError):
+    """Blobs that a manifest is about to name are no longer there.
+
+    Attributes:
+        gone: the blobs; make them again and publish again.
+    """
+
+    def __init__(self, name: ModelName, gone: tuple[BlobRef, ...]) -> None:
+        super().__init__(
+            f"{len(gone)} blobs of `{name}` are missing or have another size, the first is "
+            f"{gone[0].digest}",
+            code="E_BLOB_MISSING",
+            hint="Another program changes this store: look for an `ollama serve` without "
+            "OLLAMA_NOPRUNE=1, then create the model again",
+        )
+        self.gone = gone
+
+
+@dataclass(frozen=True, slots=True)
+class WriterId:
+    """Who a folder in `tmp/` belongs to: `<host>.<boot id>.<pid>.<random>`."""
+
+    host: str
+    boot: str
+    pid: str
+    random: str
+
+    @classmethod
+    def parse(cls, folder: str) -> WriterId | None:
+        """Read a folder's name; None where it is no writer's."""
+        parts = folder.split(".")
+        return cls(*parts) if len(parts) == 4 and all(parts) else None  # noqa: PLR2004
+
+    def __str__(self) -> str:
+        return f"{self.host}.{self.boot}.{self.pid}.{self.random}"
+
+
+class Writer:
+    """A folder in `tmp/` with partial files and pins, beside a lock held for life.
+
+    As Nix's temporary roots: a blob is pinned before it is looked at, and gc, which excludes
+    writers for moments, keeps what living writers have pinned. Use as a context manager.
+    """
+
+    def __init__(
+        self, fs: FileSystem, lock: StoreLock, blobs: BlobStore, catalog: Catalog, purpose: str
+    ) -> None:
+        """Make the folder.
+
+        Args:
+            purpose: what gc says was unfinished if this process dies, such as a model's name;
+                empty where nothing would be.
+        """
+        host, boot = fs.machine()
+        identity = WriterId(host, boot, str(fs.process()), secrets.token_hex(8))
+        self.folder: Final = blobs.layout.tmp / str(identity)
+        self._fs, self._lock, self._blobs, self._catalog = fs, lock, blobs, catalog
+        self._numbers = itertools.count()
+        self._mutex = threading.Lock()
+        self._pinned: set[Digest] = set()
+        self._life: File | None = None
+        self._pins: File | None = None
+        try:
+            # Under the shared lock, so that gc never meets a folder without its lock.
+            with lock.shared():
+                fs.mkdir(self.folder, 0o700)
+                self._life = fs.try_lock(self.folder / LOCK, exclusive=True)
+                self._pins = fs.create(self.folder / PINS)
+            if purpose:
+                self._write_small(self.folder / PURPOSE, purpose.encode(), sync=False)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def new_blob(self) -> BlobWriter:
+        """Start a blob in a partial file of its own."""
+        path = self.folder / f"{next(self._numbers)}.partial"
+        return BlobWriter(self._fs, self._fs.create(path))
+
+    def commit(self, blob: BlobWriter) -> tuple[BlobRef, Installed]:
+        """Make a written blob durable and put it into the store."""
+        ref = blob.finish()
+        # Pin, then look: the other way round gc may take the blob between the two.
+        with self._lock.shared():
+            self._pin(ref.digest)
+            try:
+                return ref, self._blobs.install(blob.path, ref)
+            except OSError as error:
+                raise _one_file_system(error) from error
+
+    def put(self, data: bytes) -> tuple[BlobRef, Installed]:
+        """Put a small blob into the store."""
+        blob = self.new_blob()
+        try:
+            blob.write(data)
+            return self.commit(blob)
+        finally:
+            blob.close()
+
+    def publish(
+        self, name: ModelName, manifest: bytes, blobs: Iterable[BlobRef]
+    ) -> StoredManifest | None:
+        """Set `name` to a manifest, durably; the promise of "created" holds from here on.
+
+        Args:
+            manifest: the document's bytes.
+            blobs: everything that it names, pinned by this writer.
+
+        Returns:
+            The manifest that `name` had before, or None.
+
+        Raises:
+            BlobsGoneError: a blob is no longer there; the name is as it was.
+            UsageError: the name differs from an existing one in case alone.
+        """
+        partial = self.folder / f"{next(self._numbers)}.manifest"
+        self._write_small(partial, manifest)
+        # One barrier for all renames, those of other processes whose blobs we reuse included.
+        self._fs.sync_directory(self._blobs.layout.blobs)
+        with self._lock.shared():
+            return self._replace(name, partial, blobs)
+
+    def copy(self, source: ModelName, target: ModelName) -> StoredManifest | None:
+        """Give the model `source` a second name, byte for byte; return what was there."""
+        partial = self.folder / f"{next(self._numbers)}.manifest"
+        # The lock is held from reading one name to publishing the other: no pins needed.
+        with self._lock.shared():
+            found = self._catalog.get(source)
+            blobs = list(found.parse().blobs)
+            self._write_small(partial, found.data)
+            self._fs.sync_directory(self._blobs.layout.blobs)
+            return self._replace(target, partial, blobs)
+
+    def close(self) -> None:
+        """Remove the folder and everything unfinished in it."""
+        if self._pins is not None:
+            self._fs.close(self._pins)
+        # Under the shared lock: gc must not meet a folder half removed.
+        with contextlib.suppress(OSError, IngotError), self._lock.shared():
+            self._remove_folder()
+        if self._life is not None:
+            self._fs.close(self._life)
+
+    def _replace(
+        self, name: ModelName, partial: Path, blobs: Iterable[BlobRef]
+    ) -> StoredManifest | None:
+        gone = tuple(ref for ref in dict.fromkeys(blobs) if not self._blobs.holds(ref))
+        if gone:
+            raise BlobsGoneError(name, gone)
+        self._catalog.check_case(name)
+        previous = self._catalog.find(name)
+        self._catalog.put(name, partial)
+        return previous
+
+    def _pin(self, digest: Digest) -> None:
+        with self._mutex:
+            if digest in self._pinned:
+                return
+            pins = self._pins
+            if pins is None:
+                message = "an earlier pin of this writer failed, so its pins cannot be trusted"
+                raise StorageError(message, code="E_PIN")
+            try:
+                self._fs.write(pins, f"{digest}\n".encode())
+            except BaseException:
+                # What follows a torn line would be read as part of it.
+                self._pins = None
+                self._fs.close(pins)
+                raise
+            self._pinned.add(digest)
+
+    def _write_small(self, path: Path, data: bytes, *, sync: bool = True) -> None:
+        # Readable by whoever may enter the store, as Ollama's own manifests are.
+        file = self._fs.create(path, 0o644)
+        try:
+            self._fs.write(file, data)
+            if sync:
+                self._fs.sync(file)
+        finally:
+            self._fs.close(file)
+
+    def _remove_folder(self) -> None:
+        names = [name for name, _ in self._fs.entries(self.folder)]
+        # The lock goes last: without it the folder is a dead writer's.
+        for name in sorted(names, key=lambda name: name == LOCK):
+            self._fs.unlink(self.folder / name)
+        self._fs.rmdir(self.folder)
+
+
+def _one_file_system(error: OSError) -> Exception:
+    if error.errno != errno.EXDEV:
+        return error
+    return StorageError(
+        f"`{error.filename}` and `{error.filename2}` are on different file systems",
+        code="E_XDEV",
+        hint="A store's blobs/, tmp/ and quarantine/ must be on one file system: mount or link "
+        "the whole store instead of parts of it",
+    )
