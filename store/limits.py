@@ -21,7 +21,10 @@ JSON_DEPTH: Final = 64
 CONFIG_BYTES: Final = 16 << 20
 INDEX_BYTES: Final = 256 << 20
 MANIFEST_BYTES: Final = 32 << 20
-LAYERS: Final = 100_000
+TENSOR_LAYERS: Final = 100_000
+"""Of one model: tensors and groups."""
+LAYERS: Final = TENSOR_LAYERS + 100_000
+"""Of one manifest: tensors, groups and files."""
 FILES_PER_SOURCE: Final = 100_000
 PATH_BYTES: Final = 1024
 """Of one relative path in a source."""

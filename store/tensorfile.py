@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, NoReturn
+from typing import Final, NoReturn, cast
 
 from store import limits
 from store.errors import InputError, UnsupportedError
@@ -207,8 +207,8 @@ def _entry(name: str, value: Json, where: str) -> TensorEntry:
     dtype = value["dtype"]
     if not isinstance(dtype, str) or dtype not in ITEM_BITS:
         raise UnsupportedError(
-            f"{where}: tensor `{name}` has dtype `{printable(str(dtype))}`, which no version of "
-            "the format that we know defines",
+            f"{where}: tensor `{name}` has dtype `{printable(str(dtype))}`, which no version "
+            "of the format that we know defines",
             code="E_ST_DTYPE",
         )
     begin, end = _offsets(name, value["data_offsets"], where)
@@ -221,14 +221,15 @@ def _entry(name: str, value: Json, where: str) -> TensorEntry:
 
 
 def _offsets(name: str, value: Json, where: str) -> tuple[int, int]:
+    # By type, because true and false are integers to isinstance.
     if isinstance(value, list) and [type(number) for number in value] == [int, int]:
-        begin, end = value
-        assert isinstance(begin, int)
-        assert isinstance(end, int)
-        if 0 <= begin <= end:
-            return begin, end
-    message = f"data_offsets {printable(str(value))}, expected integers 0 <= begin <= end"
-    _bad(where, "E_ST_OFFSETS", f"tensor `{name}`: {message}")
+        begin, end = cast("list[int]", value)
+    else:
+        begin, end = 0, -1
+    if not 0 <= begin <= end:
+        message = f"data_offsets {printable(str(value))}, expected integers 0 <= begin <= end"
+        _bad(where, "E_ST_OFFSETS", f"tensor `{name}`: {message}")
+    return begin, end
 
 
 def _shape(name: str, value: Json, where: str) -> tuple[int, ...]:

@@ -105,6 +105,12 @@ class _Use:
     layer: Layer | None
 
 
+def _claim(use: _Use) -> tuple[object, ...]:
+    # What one use of a blob says of it; the same blob in ten models is looked at once.
+    layer = use.layer
+    return (layer.media_type, layer.name, layer.dtype, layer.shape) if layer else ()
+
+
 class _Verification:
     def __init__(
         self,
@@ -228,7 +234,7 @@ class _Verification:
                 message = f"has content that hashes to {actual}"
                 yield Finding(Problem.DIGEST, str(digest), message, names)
                 return
-        for use in {(use.layer, use.ref): use for use in uses}.values():
+        for use in {_claim(use): use for use in uses}.values():
             problem = Problem.LAYER
             try:
                 if use.layer is None:

@@ -7,7 +7,6 @@ import errno
 import itertools
 import secrets
 import threading
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
@@ -18,6 +17,7 @@ from store.digest import Digest
 from store.errors import IngotError, IntegrityError, StorageError
 from store.fs import File, FileSystem
 from store.lock import StoreLock
+from store.manifest import Manifest
 from store.names import ModelName
 
 LOCK: Final = "lock"
@@ -130,14 +130,11 @@ class Writer:
         finally:
             blob.close()
 
-    def publish(
-        self, name: ModelName, manifest: bytes, blobs: Iterable[BlobRef]
-    ) -> StoredManifest | None:
+    def publish(self, name: ModelName, manifest: Manifest) -> StoredManifest | None:
         """Set `name` to a manifest, durably; the promise of "created" holds from here on.
 
         Args:
-            manifest: the document's bytes.
-            blobs: everything that it names, pinned by this writer.
+            manifest: whose blobs this writer has pinned.
 
         Returns:
             The manifest that `name` had before, or None.
@@ -147,11 +144,11 @@ class Writer:
             UsageError: the name differs from an existing one in case alone.
         """
         partial = self.folder / f"{next(self._numbers)}.manifest"
-        self._write_small(partial, manifest)
+        self._write_small(partial, manifest.to_bytes())
         # One barrier for all renames, those of other processes whose blobs we reuse included.
         self._fs.sync_directory(self._blobs.layout.blobs)
         with self._lock.shared():
-            return self._replace(name, partial, blobs)
+            return self._replace(name, partial, manifest)
 
     def copy(self, source: ModelName, target: ModelName) -> StoredManifest | None:
         """Give the model `source` a second name, byte for byte; return what was there."""
@@ -159,10 +156,10 @@ class Writer:
         # The lock is held from reading one name to publishing the other: no pins needed.
         with self._lock.shared():
             found = self._catalog.get(source)
-            blobs = list(found.parse().blobs)
+            manifest = found.parse()
             self._write_small(partial, found.data)
             self._fs.sync_directory(self._blobs.layout.blobs)
-            return self._replace(target, partial, blobs)
+            return self._replace(target, partial, manifest)
 
     def close(self) -> None:
         """Remove the folder and everything unfinished in it."""
@@ -175,9 +172,9 @@ class Writer:
             self._fs.close(self._life)
 
     def _replace(
-        self, name: ModelName, partial: Path, blobs: Iterable[BlobRef]
+        self, name: ModelName, partial: Path, manifest: Manifest
     ) -> StoredManifest | None:
-        gone = tuple(ref for ref in dict.fromkeys(blobs) if not self._blobs.holds(ref))
+        gone = tuple(ref for ref in dict.fromkeys(manifest.blobs) if not self._blobs.holds(ref))
         if gone:
             raise BlobsGoneError(name, gone)
         self._catalog.check_case(name)

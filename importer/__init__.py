@@ -1,0 +1,1 @@
+"""From a checkpoint to planned blobs to bytes."""

@@ -1,0 +1,166 @@
+"""What kind of source an inventory is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum, unique
+from typing import Final
+
+from importer.inventory import MODULES, PIPELINE_INDEX, Document, Inventory
+from importer.prequantized import scheme_of
+from importer.sources.tree import read_whole
+from store import limits
+from store.errors import InputError
+from store.json import Json
+from store.text import printable
+
+
+@unique
+class SourceKind(StrEnum):
+    """How a checkpoint is laid out."""
+
+    MODEL = "model"
+    PIPELINE = "pipeline"
+    SENTENCE = "sentence"
+
+
+@dataclass(frozen=True, slots=True)
+class Classification:
+    """What kind of source it is; names, shapes and dtypes decide, never a model class.
+
+    Attributes:
+        architecture: the class that the configuration names, or empty.
+        family: the configuration's `model_type`, or empty.
+        scheme: how the weights are quantized already, or None.
+        context_length: tokens, or None where the configuration does not say.
+        embedding_length: width of the hidden state, or None.
+        capabilities: Ollama's words for what the model can do.
+    """
+
+    kind: SourceKind
+    architecture: str
+    family: str
+    scheme: str | None
+    context_length: int | None
+    embedding_length: int | None
+    capabilities: tuple[str, ...]
+
+
+def classify(inventory: Inventory) -> Classification:
+    """Say what kind of source it is.
+
+    Raises:
+        InputError: a configuration has a value that cannot be, in a field that we use.
+    """
+    kind = _kind(inventory)
+    config: Document = inventory.configs.get("", {})
+    tensors = ((tensor.name, tensor.dtype) for tensor in inventory.tensors)
+    scheme = next((s for s in _schemes(inventory)), None) or scheme_of(tensors, config)
+    if kind is SourceKind.PIPELINE:
+        index = inventory.document(PIPELINE_INDEX) or {}
+        architecture = _text(index.get("_class_name"))
+        return Classification(kind, architecture, "diffusers", scheme, None, None, ("image",))
+    return Classification(
+        kind,
+        _architecture(config),
+        _text(config.get("model_type")),
+        scheme,
+        _length(config, _CONTEXT),
+        _length(config, _EMBEDDING),
+        tuple(_capabilities(kind, config, inventory)),
+    )
+
+
+def _kind(inventory: Inventory) -> SourceKind:
+    if inventory.file(PIPELINE_INDEX) is not None:
+        return SourceKind.PIPELINE
+    if inventory.file(MODULES) is not None:
+        return SourceKind.SENTENCE
+    return SourceKind.MODEL
+
+
+def _schemes(inventory: Inventory) -> Iterator[str]:
+    for component, config in inventory.configs.items():
+        prefix = f"{component}/" if component else ""
+        own = ((t.name, t.dtype) for t in inventory.tensors if t.name.startswith(prefix))
+        if scheme := scheme_of(own, config):
+            yield scheme
+
+
+def _architecture(config: Document) -> str:
+    names = config.get("architectures")
+    if isinstance(names, list) and names:
+        return _text(names[0])
+    return _text(config.get("_class_name"))
+
+
+def _text(value: Json) -> str:
+    return value if isinstance(value, str) else ""
+
+
+_CONTEXT: Final = (
+    "max_position_embeddings",
+    "n_positions",
+    "max_sequence_length",
+    "max_seq_len",
+    "n_ctx",
+    "seq_length",
+)
+_EMBEDDING: Final = ("hidden_size", "n_embd", "d_model", "dim", "word_embed_proj_dim")
+_INNER: Final = ("text_config", "llm_config", "language_config", "thinker_config", "decoder")
+_LARGEST: Final = 2**31 - 1
+
+
+def _length(config: Document, keys: tuple[str, ...]) -> int | None:
+    for part in _with_inner(config):
+        for key in keys:
+            value = part.get(key)
+            if value is None or isinstance(value, (list, dict)):
+                continue  # a length for each stage is not one length
+            if type(value) is not int or not 0 < value <= _LARGEST:
+                raise InputError(
+                    f"`config.json`: `{key}` is {printable(repr(value))}, expected an integer "
+                    f"from 1 to {_LARGEST}",
+                    code="E_CONFIG",
+                    hint="The configuration is not of this model: fetch it again",
+                )
+            return value
+    return None
+
+
+def _with_inner(config: Document) -> Iterator[Mapping[str, Json]]:
+    yield config
+    for key in _INNER:
+        inner = config.get(key)
+        if isinstance(inner, dict):
+            yield from _with_inner(inner)
+
+
+_GENERATES: Final = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")
+_THINKS: Final = ("<think>", "</think>")
+
+
+def _capabilities(kind: SourceKind, config: Document, inventory: Inventory) -> Iterator[str]:
+    if kind is SourceKind.SENTENCE:
+        yield "embedding"
+        return
+    if not _architecture(config).endswith(_GENERATES):
+        return
+    yield "completion"
+    if "vision_config" in config or config.get("has_vision") is True:
+        yield "vision"
+    if "audio_config" in config or "sound_config" in config:
+        yield "audio"
+    template = _chat_template(inventory)
+    if template is not None and all(word in template for word in _THINKS):
+        yield "thinking"
+
+
+def _chat_template(inventory: Inventory) -> str | None:
+    tokenizer = inventory.document("tokenizer_config.json") or {}
+    template = tokenizer.get("chat_template")
+    if isinstance(template, str):
+        return template
+    file = inventory.file("chat_template.jinja")
+    return read_whole(file, limits.CONFIG_BYTES).decode("utf-8", "replace") if file else None

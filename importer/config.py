@@ -1,0 +1,86 @@
+"""The configuration blob: Ollama's ConfigV2, then one key of ours."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from importer.classify import Classification, SourceKind
+from importer.plan import Plan
+from importer.sources.tree import SourceFile
+from store.json import Json, dumps, sorted_keys
+
+ENCODER: Final = 1
+"""Revision of what this encoder writes; a change that moves a digest raises it."""
+
+_NO_DECIMAL: Final = 100
+_REQUIRES: Final = "0.19.0"
+"""The first Ollama that reads tensor layers."""
+
+
+def config_bytes(plan: Plan) -> bytes:
+    """Write the configuration of a planned model (docs/formats/manifest.md).
+
+    No clock, path or number of threads is in it: the same source and options give the same
+    bytes everywhere.
+    """
+    facts = plan.classification
+    document: dict[str, Json] = {
+        "model_format": "safetensors",
+        "model_family": facts.family,
+        "model_families": [facts.family] if facts.family else None,
+        "model_type": _human(plan.parameters),
+        "file_type": file_type(plan),
+        "requires": _REQUIRES,
+    }
+    if facts.capabilities:
+        document["capabilities"] = list(facts.capabilities)
+    if facts.context_length:
+        document["context_length"] = facts.context_length
+    if facts.embedding_length:
+        document["embedding_length"] = facts.embedding_length
+    document |= {"architecture": "", "os": "", "ingot": _ours(plan, facts)}
+    return dumps(document)
+
+
+def file_type(plan: Plan) -> str:
+    """The dtype that most of the bytes have, or the name of a scheme of another quantizer."""
+    if plan.classification.scheme is not None:
+        return plan.classification.scheme
+    nbytes: dict[str, int] = {}
+    for tensor in plan.tensors:
+        name = tensor.quant.name if tensor.quant else tensor.tensor.dtype
+        nbytes[name] = nbytes.get(name, 0) + tensor.nbytes
+    return max(sorted(nbytes), key=lambda name: nbytes[name])
+
+
+def _ours(plan: Plan, facts: Classification) -> dict[str, Json]:
+    sources = [*plan.inventory.weights, *(file.file for file in plan.files)]
+    ours: dict[str, Json] = {
+        "encoder": ENCODER,
+        "files": [_file(file) for file in sorted(sources, key=lambda file: file.path.encode())],
+        "kind": str(facts.kind),
+        "recipe": plan.recipe.name,
+    }
+    if facts.architecture:
+        ours["architecture"] = facts.architecture
+    if facts.scheme is not None:
+        ours["prequantized"] = facts.scheme
+    if facts.kind is SourceKind.PIPELINE:
+        ours["components"] = list(plan.inventory.components)
+    return sorted_keys(ours)
+
+
+def _file(file: SourceFile) -> dict[str, Json]:
+    return {"name": file.path, "size": file.size}
+
+
+def _human(parameters: int | None) -> str:
+    # As Ollama writes it: `8.0B`, `137M`.
+    if parameters is None:
+        return ""
+    for unit, letter in ((10**12, "T"), (10**9, "B"), (10**6, "M"), (10**3, "K")):
+        if parameters >= unit:
+            tenths = (parameters * 10 + unit // 2) // unit
+            whole, tenth = divmod(tenths, 10)
+            return f"{whole}{letter}" if whole >= _NO_DECIMAL else f"{whole}.{tenth}{letter}"
+    return str(parameters)

@@ -1,0 +1,206 @@
+"""Every tensor and file of a source, with no weight read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from importer.sources.kept import why_left_out
+from importer.sources.safetensors import SourceTensor, Weights, read_tensors, read_weights
+from importer.sources.tree import LeftOut, SourceFile, Tree, read_tree, read_whole
+from importer.sources.weights import select_weights
+from store import limits
+from store.errors import InputError, UnsupportedError
+from store.json import Json, JsonError, loads
+from store.text import printable
+
+PIPELINE_INDEX: Final = "model_index.json"
+MODULES: Final = "modules.json"
+CONFIG: Final = "config.json"
+
+Document = Mapping[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """What a source holds.
+
+    Attributes:
+        root: of the source.
+        tensors: sorted bytewise by name.
+        files: kept byte for byte, sorted by path.
+        weights: the files that the tensors are in.
+        left_out: what does not become part of the model, and why.
+        components: directories with weights, `""` for the source itself, sorted.
+        configs: the `config.json` of each directory that has one.
+    """
+
+    root: Path
+    tensors: tuple[SourceTensor, ...]
+    files: tuple[SourceFile, ...]
+    weights: tuple[SourceFile, ...]
+    left_out: tuple[LeftOut, ...]
+    components: tuple[str, ...]
+    configs: Mapping[str, Document]
+
+    def file(self, path: str) -> SourceFile | None:
+        """The kept file at a relative path, if there is one."""
+        return next((file for file in self.files if file.path == path), None)
+
+    def document(self, path: str) -> Document | None:
+        """Read a kept JSON object, or None where there is no such file.
+
+        Raises:
+            InputError: it is no JSON object.
+        """
+        file = self.file(path)
+        return read_document(file) if file is not None else None
+
+
+def read_inventory(source: Path, variant: str | None = None) -> Inventory:
+    """Read what there is in a checkpoint directory, or in a single `.safetensors` file.
+
+    A directory is a component when it has weights: the source itself, and below a
+    `model_index.json` or a `modules.json`, or where the source itself has none, every
+    subdirectory.
+
+    Args:
+        variant: of the weights, such as `fp16`.
+
+    Raises:
+        NotFoundError: there is no such source.
+        InputError: it is malformed, incomplete or hostile.
+        UnsupportedError: no format that we read.
+    """
+    tree = read_tree(source)
+    if source.is_file():
+        return _single_file(tree)
+    by_path = {file.path: file for file in tree.files}
+    left_out = list(tree.left_out)
+    weights: dict[str, Weights] = {}
+    for directory, files in _candidates(tree, left_out).items():
+        selection = select_weights(files, variant)
+        if selection is not None:
+            prefix = f"{directory}/" if directory else ""
+            weights[directory] = read_weights(selection, by_path, prefix)
+            left_out += selection.left_out
+    if not any(part.tensors for part in weights.values()):
+        _no_weights(tree)
+    _check_variant(weights, variant)
+    return _inventory(tree, weights, left_out)
+
+
+def read_document(file: SourceFile) -> Document:
+    """Read a JSON file of a source that must be an object.
+
+    Raises:
+        InputError: it is not.
+    """
+    try:
+        value = loads(read_whole(file, limits.CONFIG_BYTES), floats=True, constants=True)
+    except JsonError as error:
+        raise InputError(f"`{file.path}`: {error}", code="E_CONFIG") from error
+    if not isinstance(value, dict):
+        raise InputError(f"`{file.path}` is no JSON object", code="E_CONFIG")
+    return value
+
+
+def _candidates(tree: Tree, left_out: list[LeftOut]) -> dict[str, list[SourceFile]]:
+    by_directory: dict[str, list[SourceFile]] = {}
+    for file in tree.files:
+        hidden = any(part.startswith(".") for part in file.directory.split("/"))
+        foreign = why_left_out(f"{file.directory}/x") if file.directory else None
+        if not hidden and foreign is None:
+            by_directory.setdefault(file.directory, []).append(file)
+    names = {file.name for file in by_directory.get("", [])}
+    own = any(file.name.endswith(".safetensors") for file in by_directory.get("", []))
+    if PIPELINE_INDEX in names:
+        for file in by_directory.pop("", []):
+            if file.name.endswith(".safetensors"):
+                reason = "beside the components of a pipeline"
+                left_out.append(LeftOut(file.path, reason))
+    elif own and MODULES not in names:
+        return {"": by_directory[""]}
+    return dict(sorted(by_directory.items(), key=lambda item: item[0].encode()))
+
+
+def _inventory(tree: Tree, weights: dict[str, Weights], left_out: list[LeftOut]) -> Inventory:
+    tensors: dict[str, SourceTensor] = {}
+    for part in weights.values():
+        for tensor in part.tensors:
+            if other := tensors.get(tensor.name):
+                raise InputError(
+                    f"tensor `{tensor.name}` is in `{other.file.path}` and in "
+                    f"`{tensor.file.path}`",
+                    code="E_SRC_DUPLICATE",
+                )
+            tensors[tensor.name] = tensor
+    taken = {file.path for part in weights.values() for file in part.files}
+    known = {out.path for out in left_out}
+    files = []
+    for file in tree.files:
+        reason = why_left_out(file.path)
+        if reason is None:
+            files.append(file)
+        elif file.path not in taken and file.path not in known:
+            left_out.append(LeftOut(file.path, reason))
+    configs = {
+        file.directory: read_document(file)
+        for file in files
+        if file.name == CONFIG and file.directory in weights
+    }
+    return Inventory(
+        tree.root,
+        tuple(sorted(tensors.values(), key=lambda tensor: tensor.name.encode())),
+        tuple(files),
+        tuple(sorted((file for part in weights.values() for file in part.files), key=_path)),
+        tuple(sorted(left_out, key=lambda out: out.path)),
+        tuple(weights),
+        configs,
+    )
+
+
+def _single_file(tree: Tree) -> Inventory:
+    (file,) = tree.files
+    if not file.name.endswith(".safetensors"):
+        raise UnsupportedError(
+            f"`{printable(file.name)}` is no format that ingot reads yet",
+            code="E_FORMAT",
+            hint="SOURCE is a directory with safetensors weights, or a `.safetensors` file",
+        )
+    tensors = sorted(read_tensors(file), key=lambda tensor: tensor.name.encode())
+    if not tensors:
+        _no_weights(tree)
+    return Inventory(tree.root, tuple(tensors), (), (file,), (), ("",), {})
+
+
+def _no_weights(tree: Tree) -> None:
+    other = [file.path for file in tree.files if why_left_out(file.path)]
+    if other:
+        raise UnsupportedError(
+            f"no safetensors weights, only formats that ingot does not read yet, such as "
+            f"`{printable(other[0])}`",
+            code="E_FORMAT",
+            hint="Save the model as safetensors, or fetch a revision that has them",
+        )
+    raise InputError(
+        f"no weights in `{printable(str(tree.root))}`",
+        code="E_SRC_EMPTY",
+        hint="SOURCE is a directory with `*.safetensors` files",
+    )
+
+
+def _check_variant(weights: dict[str, Weights], variant: str | None) -> None:
+    names = [file.name for part in weights.values() for file in part.files]
+    if variant is not None and not any(f".{variant}" in name for name in names):
+        raise InputError(
+            f"no weights of variant `{printable(variant)}`",
+            code="E_SRC_VARIANT",
+            hint="Leave `--variant` away, or name one that the source has",
+        )
+
+
+def _path(file: SourceFile) -> str:
+    return file.path

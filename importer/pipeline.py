@@ -1,0 +1,130 @@
+"""The whole story of an import, on one screen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from importer.classify import classify
+from importer.config import config_bytes
+from importer.events import Listener, Planned, Published, Scanned, silent
+from importer.inventory import read_inventory
+from importer.plan import BlobPlan, FilePlan, Plan, make_plan
+from importer.recipe import PLAIN, Recipe
+from importer.sources.tree import check_unchanged
+from importer.space import check_space
+from importer.write import Job, Written, write_blobs
+from store import BlobRef, Digest, Installed, Layer, Manifest, MediaType, ModelName, Store
+from store.errors import UsageError
+from store.manifest import CONFIG_MEDIA_TYPE
+from store.writer import BlobsGoneError
+
+
+@dataclass(frozen=True, slots=True)
+class ImportRequest:
+    """What the user asked for.
+
+    Attributes:
+        source: a directory or file.
+        variant: of the weights, such as `fp16`, or None.
+        threads: that write blobs.
+    """
+
+    name: ModelName
+    source: Path
+    recipe: Recipe = PLAIN
+    variant: str | None = None
+    threads: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ImportResult:
+    """What an import did.
+
+    Attributes:
+        digest: of the manifest.
+        replaced: the digest that the name had before, or None.
+        written: every blob with what became of it.
+    """
+
+    name: ModelName
+    digest: Digest
+    replaced: Digest | None
+    written: tuple[Written, ...]
+
+    def tally(self, *outcomes: Installed) -> tuple[int, int]:
+        """Count the distinct blobs that ended in one of `outcomes`, and their bytes."""
+        refs = {done.ref for done in self.written if done.installed in outcomes}
+        return len(refs), sum(ref.size for ref in refs)
+
+
+def plan_import(request: ImportRequest, store: Store, listen: Listener = silent) -> Plan:
+    """Decide everything; read no weight and write nothing.
+
+    Raises:
+        IngotError: the source cannot be imported as it was asked.
+    """
+    inventory = read_inventory(request.source, request.variant)
+    _check_apart(inventory.root, store.layout.root.resolve())
+    weights = inventory.weights
+    listen(Scanned(len(inventory.tensors), len(weights), sum(file.size for file in weights)))
+    return make_plan(inventory, classify(inventory), request.recipe)
+
+
+def import_model(
+    request: ImportRequest, plan: Plan, store: Store, listen: Listener = silent
+) -> ImportResult:
+    """Carry out a plan: blobs first, the manifest last.
+
+    Raises:
+        IngotError: nothing is published, the name is as it was.
+        OSError: likewise.
+    """
+    store.catalog.check_case(request.name)
+    check_space(store, plan.sizes)
+    jobs: tuple[Job, ...] = (*plan.blobs, *plan.files)
+    listen(Planned(len(jobs), plan.nbytes))
+    with store.writing(request.name) as writer:
+
+        def write(some: Sequence[Job]) -> list[Written]:
+            return write_blobs(some, writer, request.threads, listen)
+
+        written = write(jobs)
+        config = Written(*writer.put(config_bytes(plan)))
+        manifest = Manifest(
+            Layer(CONFIG_MEDIA_TYPE, config.ref.digest, config.ref.size),
+            tuple(_layer(job, done.ref) for job, done in zip(jobs, written, strict=True)),
+        )
+        for file in (*plan.inventory.weights, *plan.inventory.files):
+            check_unchanged(file)
+        try:
+            replaced = writer.publish(request.name, manifest)
+        except BlobsGoneError as error:
+            # Another program removed blobs behind our back: make them again, once.
+            gone = set(error.gone)
+            write([job for job, done in zip(jobs, written, strict=True) if done.ref in gone])
+            replaced = writer.publish(request.name, manifest)
+    digest = Digest.of(manifest.to_bytes())
+    store.memo.note_origin(digest, plan.inventory.root)
+    listen(Published(digest))
+    was = replaced.digest if replaced is not None else None
+    return ImportResult(request.name, digest, was, (*written, config))
+
+
+def _layer(job: BlobPlan | FilePlan, ref: BlobRef) -> Layer:
+    if isinstance(job, FilePlan):
+        return Layer(job.media_type, ref.digest, ref.size, job.file.path)
+    if job.is_group:
+        return Layer(MediaType.TENSOR, ref.digest, ref.size, job.name)
+    tensor = job.tensors[0].tensor
+    return Layer(MediaType.TENSOR, ref.digest, ref.size, job.name, tensor.dtype, tensor.shape)
+
+
+def _check_apart(source: Path, store: Path) -> None:
+    if source.is_relative_to(store) or store.is_relative_to(source):
+        raise UsageError(
+            f"source `{source}` and store `{store}` are inside each other",
+            code="E_USAGE",
+            hint="Name another store with `--store`, or another source",
+        )

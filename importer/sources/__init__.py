@@ -1,0 +1,1 @@
+"""Source formats: where the tensors of a checkpoint are."""

@@ -1,0 +1,189 @@
+"""Safetensors checkpoints: every tensor of a directory's weights, with its place."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NoReturn
+
+from importer.sources.tree import SourceFile, opened, read_exactly, read_whole
+from importer.sources.weights import Selection
+from store import limits
+from store.errors import InputError
+from store.json import JsonError, loads
+from store.paths import why_unsafe
+from store.tensorfile import LENGTH_BYTES, header_length, parse_header
+from store.text import printable
+
+_DESCRIPTORS: Final = "/proc/self/fd" if sys.platform == "linux" else "/dev/fd"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTensor:
+    """A tensor in a source, and where its bytes are.
+
+    Attributes:
+        name: in the model, component prefix included.
+        shape: in elements, outermost first.
+        offset: of the first byte in the file.
+        nbytes: of the data.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    file: SourceFile
+    offset: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """The weights of one directory, complete.
+
+    Attributes:
+        files: that were read.
+        tensors: in the order of the files and of their data.
+    """
+
+    files: tuple[SourceFile, ...]
+    tensors: tuple[SourceTensor, ...]
+
+
+def read_weights(selection: Selection, files: Mapping[str, SourceFile], prefix: str) -> Weights:
+    """Read the headers of the selected files; with an index, of exactly what it maps.
+
+    Args:
+        files: every file of the source by path, to find what an index names.
+        prefix: put before each tensor's name.
+
+    Raises:
+        InputError: malformed, or shards and index disagree in any way.
+        UnsupportedError: a dtype that is not known.
+    """
+    if selection.index is None:
+        return _collect(selection.files, prefix)
+    weight_map = _read_index(selection.index)
+    directory = selection.index.directory
+    base = f"{directory}/" if directory else ""
+    shards = sorted(set(weight_map.values()))
+    missing = [base + shard for shard in shards if base + shard not in files]
+    if missing:
+        shown = ", ".join(f"`{printable(path)}`" for path in missing[:10])
+        more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""  # noqa: PLR2004
+        raise InputError(
+            f"`{selection.index.path}` names {len(missing)} files that are missing: "
+            f"{shown}{more}",
+            code="E_SRC_SHARD_MISSING",
+            hint="The download is incomplete: fetch the missing files",
+        )
+    weights = _collect([files[base + shard] for shard in shards], prefix)
+    _compare(selection.index, weight_map, weights, base, prefix)
+    return weights
+
+
+def read_tensors(file: SourceFile, prefix: str = "") -> Iterator[SourceTensor]:
+    """Read one header, by our strict parser and by safetensors, from one descriptor.
+
+    Raises:
+        InputError: one of the two refuses the file.
+        UnsupportedError: a dtype that is not known.
+    """
+    where = f"`{file.path}`"
+    with opened(file) as descriptor:
+        first = bytearray(min(LENGTH_BYTES, file.size))
+        read_exactly(file, descriptor, memoryview(first), 0)
+        text = bytearray(header_length(bytes(first), file.size, where))
+        read_exactly(file, descriptor, memoryview(text), LENGTH_BYTES)
+        header = parse_header(bytes(text), file.size, where)
+        _check_reference(descriptor, where, {entry.name for entry in header.entries})
+    for entry in header.entries:
+        offset = header.nbytes + entry.begin
+        name = prefix + entry.name
+        yield SourceTensor(name, entry.dtype, entry.shape, file, offset, entry.nbytes)
+
+
+def _collect(files: Sequence[SourceFile], prefix: str) -> Weights:
+    tensors: dict[str, SourceTensor] = {}
+    for file in files:
+        for tensor in read_tensors(file, prefix):
+            if other := tensors.get(tensor.name):
+                raise InputError(
+                    f"tensor `{tensor.name}` is in `{other.file.path}` and in `{file.path}`",
+                    code="E_SRC_DUPLICATE",
+                    hint="Remove or move the file that is not part of the model",
+                )
+            tensors[tensor.name] = tensor
+    return Weights(tuple(files), tuple(tensors.values()))
+
+
+def _check_reference(descriptor: int, where: str, names: set[str]) -> None:
+    # The audited implementation must agree on every file; importing it takes 2 ms, and
+    # numpy, which it needs, 50 ms: not at start-up.
+    from safetensors import SafetensorError, safe_open  # noqa: PLC0415
+
+    try:
+        with safe_open(f"{_DESCRIPTORS}/{descriptor}", framework="np") as reference:
+            seen = set(reference.keys())
+    except (SafetensorError, OSError) as error:
+        raise InputError(
+            f"{where}: the safetensors library refuses it: {printable(str(error), 300)}",
+            code="E_ST_REFERENCE",
+        ) from error
+    if seen != names:
+        odd = printable(min(seen ^ names))
+        raise InputError(
+            f"{where}: two parsers see different tensors, such as `{odd}`",
+            code="E_ST_REFERENCE",
+        )
+
+
+def _read_index(index: SourceFile) -> dict[str, str]:
+    try:
+        document = loads(read_whole(index, limits.INDEX_BYTES), floats=True)
+    except JsonError as error:
+        _bad(index, str(error))
+    weight_map = document.get("weight_map") if isinstance(document, dict) else None
+    if not isinstance(weight_map, dict) or not weight_map:
+        _bad(index, "`weight_map` is missing or no object with entries")
+    shards: dict[str, str] = {}
+    for name, shard in weight_map.items():
+        if not isinstance(shard, str):
+            _bad(index, f"`weight_map` gives `{printable(name)}` a value that is no file name")
+        shards[name] = shard
+    for shard in set(shards.values()):
+        if why := why_unsafe(shard):
+            raise InputError(
+                f"`{index.path}`: shard path `{printable(shard)}` {why}",
+                code="E_PATH",
+                hint="A shard must be a file beside its index",
+            )
+    return shards
+
+
+def _compare(
+    index: SourceFile, weight_map: Mapping[str, str], weights: Weights, base: str, prefix: str
+) -> None:
+    for tensor in weights.tensors:
+        name = tensor.name.removeprefix(prefix)
+        said = weight_map.get(name)
+        if said is None:
+            _bad(index, f"does not know tensor `{name}`, which is in `{tensor.file.path}`")
+        if base + said != tensor.file.path:
+            where = f"`{printable(said)}`, it is in `{tensor.file.path}`"
+            _bad(index, f"puts tensor `{name}` in {where}")
+    there = {tensor.name.removeprefix(prefix) for tensor in weights.tensors}
+    if absent := sorted(set(weight_map) - there):
+        name = absent[0]
+        more = f" (and {len(absent) - 1} more)" if len(absent) > 1 else ""
+        shard = printable(weight_map[name])
+        _bad(index, f"puts tensor `{printable(name)}` in `{shard}`, which lacks it{more}")
+
+
+def _bad(index: SourceFile, message: str) -> NoReturn:
+    raise InputError(
+        f"`{index.path}`: {message}",
+        code="E_SRC_INDEX",
+        hint="The index and the shards are not of one checkpoint: fetch both again",
+    )

@@ -1,0 +1,278 @@
+"""The files of a source directory: which there are, and reading them without surprises."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NoReturn
+
+from store import limits
+from store.errors import InputError, NotFoundError, StorageError
+from store.paths import why_unsafe
+from store.text import printable
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What tells whether a file is still the one that was scanned.
+
+    Attributes:
+        size: bytes.
+    """
+
+    device: int
+    inode: int
+    size: int
+    mtime_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A regular file of a source.
+
+    Attributes:
+        path: relative to the source, with `/`; also its name in the model.
+        location: where the bytes are, links resolved.
+    """
+
+    path: str
+    location: Path
+    identity: Identity
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.identity.size
+
+    @property
+    def directory(self) -> str:
+        """The relative directory, empty for the source's own."""
+        return self.path.rpartition("/")[0]
+
+    @property
+    def name(self) -> str:
+        """The last component of the path."""
+        return self.path.rpartition("/")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Something in the source that does not become part of the model, and why."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A source directory.
+
+    Attributes:
+        root: links resolved.
+        files: every regular file, sorted by path.
+        left_out: what is no regular file, or is hidden.
+    """
+
+    root: Path
+    files: tuple[SourceFile, ...]
+    left_out: tuple[LeftOut, ...]
+
+
+def read_tree(source: Path) -> Tree:
+    """List every regular file below `source`, which may also be a single file.
+
+    Links are followed where they lead to another place in the source, or from a snapshot of
+    the Hugging Face cache to the blobs of its repository.
+
+    Raises:
+        NotFoundError: there is no such directory.
+        InputError: a link leaves the source, a weights file is no regular file, or a name
+            is not safe everywhere.
+    """
+    try:
+        root = source.resolve(strict=True)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise NotFoundError(
+            f"source `{printable(str(source))}` does not exist",
+            code="E_SRC_MISSING",
+            hint="SOURCE is a directory with a checkpoint, or a `.safetensors` file",
+        ) from error
+    if root.is_file():
+        return Tree(root.parent, (_single(root),), ())
+    if not root.is_dir():
+        _bad(str(source), "E_SRC_TYPE", "is neither a directory nor a regular file")
+    walk = _Walk(root)
+    walk.visit(root, "", frozenset({root}))
+    files = sorted(walk.files, key=lambda file: file.path.encode())
+    return Tree(root, tuple(files), tuple(sorted(walk.left_out, key=lambda out: out.path)))
+
+
+@contextlib.contextmanager
+def opened(file: SourceFile) -> Iterator[int]:
+    """Open a source file that must still be the one that was scanned; give its descriptor.
+
+    Raises:
+        InputError: it has changed.
+    """
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        descriptor = os.open(file.location, flags)
+    except FileNotFoundError:
+        changed(file)
+    try:
+        if _identity(os.fstat(descriptor)) != file.identity:
+            changed(file)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def read_exactly(file: SourceFile, descriptor: int, buffer: memoryview, offset: int) -> None:
+    """Fill `buffer` from `offset`.
+
+    Never through a mapping: there a file that is truncated meanwhile is a SIGBUS.
+
+    Raises:
+        InputError: the file ends before.
+        StorageError: the device failed.
+    """
+    while buffer:
+        try:
+            count = os.preadv(descriptor, [buffer], offset)
+        except OSError as error:
+            raise StorageError(
+                f"`{file.path}`: {error.strerror} at byte {offset}", code="E_IO"
+            ) from error
+        if count == 0:
+            changed(file)
+        buffer = buffer[count:]
+        offset += count
+
+
+def read_whole(file: SourceFile, limit: int) -> bytes:
+    """Read a small file.
+
+    Raises:
+        InputError: it is larger than `limit` bytes, or has changed.
+    """
+    if file.size > limit:
+        _bad(file.path, "E_LIMIT", f"has {file.size} bytes, the limit is {limit}")
+    data = bytearray(file.size)
+    with opened(file) as descriptor:
+        read_exactly(file, descriptor, memoryview(data), 0)
+    return bytes(data)
+
+
+def check_unchanged(file: SourceFile) -> None:
+    """Make sure that a file is still the one that was scanned.
+
+    Raises:
+        InputError: it has changed.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        if _identity(os.stat(file.location)) == file.identity:
+            return
+    changed(file)
+
+
+def changed(file: SourceFile) -> NoReturn:
+    """Refuse a file that is no longer what was scanned."""
+    raise InputError(
+        f"`{file.path}` changed while it was imported",
+        code="E_SOURCE_CHANGED",
+        hint="Let the download or training that writes it finish, then run the command again",
+    )
+
+
+class _Walk:
+    def __init__(self, root: Path) -> None:
+        self.files: list[SourceFile] = []
+        self.left_out: list[LeftOut] = []
+        self.allowed: Final = _allowed(root)
+
+    def visit(self, directory: Path, prefix: str, above: frozenset[Path]) -> None:
+        with os.scandir(directory) as scan:
+            entries = sorted(scan, key=lambda entry: os.fsencode(entry.name))
+        for entry in entries:
+            path = prefix + entry.name
+            location, seen = self.resolve(path, Path(entry.path))
+            if stat.S_ISDIR(seen.st_mode):
+                self.enter(path, location, above)
+            elif stat.S_ISREG(seen.st_mode):
+                self.add(path, location, seen)
+            elif entry.is_symlink() or path.endswith((".safetensors", ".json")):
+                _bad(path, "E_SRC_TYPE", "is no regular file")
+            else:
+                self.left_out.append(LeftOut(printable(path), "no regular file"))
+
+    def resolve(self, path: str, location: Path) -> tuple[Path, os.stat_result]:
+        seen, real = _follow(path, location)
+        special = not (stat.S_ISREG(seen.st_mode) or stat.S_ISDIR(seen.st_mode))
+        if not special and not any(real.is_relative_to(place) for place in self.allowed):
+            _bad(path, "E_PATH", "is a link that leaves the source", hint=_OUTSIDE)
+        return real, seen
+
+    def enter(self, path: str, location: Path, above: frozenset[Path]) -> None:
+        name = path.rpartition("/")[2]
+        if name.startswith("."):
+            self.left_out.append(LeftOut(f"{printable(path)}/", "hidden directory"))
+            return
+        if name.endswith(".safetensors"):
+            _bad(path, "E_SRC_TYPE", "is a directory, expected a file")
+        if location in above:
+            _bad(path, "E_PATH", "is a link that leads back to itself")
+        self.visit(location, f"{path}/", above | {location})
+
+    def add(self, path: str, location: Path, seen: os.stat_result) -> None:
+        _check_name(path)
+        if len(self.files) >= limits.FILES_PER_SOURCE:
+            _bad(path, "E_LIMIT", f"is file number {limits.FILES_PER_SOURCE + 1} of the source")
+        self.files.append(SourceFile(path, location, _identity(seen)))
+
+
+def _follow(path: str, location: Path) -> tuple[os.stat_result, Path]:
+    try:
+        seen = os.stat(location)
+        return seen, location.resolve(strict=True) if location.is_symlink() else location
+    except (FileNotFoundError, NotADirectoryError):
+        _bad(path, "E_PATH", "is a link to something that does not exist")
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            _bad(path, "E_PATH", "is a link that leads back to itself")
+        raise
+
+
+def _allowed(root: Path) -> tuple[Path, ...]:
+    # <cache>/models--org--name/snapshots/<revision>: its files are links into the blobs/ of
+    # the repository, which since huggingface_hub 2 may be links into one beside all of them.
+    if root.parent.name == "snapshots" and "--" in root.parent.parent.name:
+        repository = root.parent.parent
+        return (root, repository / "blobs", repository.parent / "blobs")
+    return (root,)
+
+
+def _single(file: Path) -> SourceFile:
+    _check_name(file.name)
+    return SourceFile(file.name, file, _identity(file.stat()))
+
+
+def _check_name(path: str) -> None:
+    if why := why_unsafe(path):
+        _bad(path, "E_NAME", f"has a name that is not safe everywhere: it {why}", hint=_RENAME)
+
+
+def _identity(seen: os.stat_result) -> Identity:
+    return Identity(seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns)
+
+
+_OUTSIDE: Final = "Put the file itself there, or name the directory that it really is in"
+_RENAME: Final = "Rename the file: names in a model have to work on every system"
+
+
+def _bad(path: str, code: str, message: str, hint: str | None = None) -> NoReturn:
+    raise InputError(f"`{printable(path)}` {message}", code=code, hint=hint)

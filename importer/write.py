@@ -1,0 +1,150 @@
+"""Execute a plan: in parallel over blobs, in bounded memory, the same bytes every time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Final
+
+from importer.events import BlobDone, Listener, Wrote
+from importer.plan import BlobPlan, FilePlan, TensorPlan
+from importer.sources.tree import SourceFile, opened, read_exactly
+from store import BlobRef, Installed
+from store.blobs import BlobWriter
+from store.fs import Buffer
+from store.writer import Writer
+
+CHUNK: Final = 1 << 20
+"""Bytes read at a time: below 512 KiB threads spend their time handing over the GIL."""
+
+
+class StoppedError(Exception):
+    """Another blob failed, so this one is given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A blob of the plan that is in the store."""
+
+    ref: BlobRef
+    installed: Installed
+
+
+Job = BlobPlan | FilePlan
+
+
+def write_blobs(
+    jobs: Sequence[Job], writer: Writer, threads: int, listen: Listener
+) -> list[Written]:
+    """Write every blob and file of a plan; give what became of each, in the plan's order.
+
+    The largest comes first, so that no thread is left alone with a long one at the end. Each
+    thread holds one buffer of `CHUNK` bytes.
+
+    Raises:
+        InputError: the source changed.
+        OSError: reading or writing failed; nothing is published.
+    """
+    engine = _Engine(writer, listen)
+    order = sorted(range(len(jobs)), key=lambda number: (-jobs[number].nbytes, number))
+    with ThreadPoolExecutor(max(1, min(threads, len(jobs)))) as pool:
+        futures = {number: pool.submit(engine.run, jobs[number]) for number in order}
+        try:
+            wait(futures.values(), return_when=FIRST_EXCEPTION)
+        finally:
+            # Also when Ctrl-C ends the wait: threads look at this between chunks.
+            engine.stop.set()
+            pool.shutdown(wait=True, cancel_futures=True)
+    _raise_first(futures)
+    return [futures[number].result() for number in range(len(jobs))]
+
+
+def _raise_first(futures: dict[int, Future[Written]]) -> None:
+    for future in futures.values():
+        if future.cancelled():
+            continue
+        error = future.exception()
+        if error is not None and not isinstance(error, StoppedError):
+            raise error
+
+
+class _Engine:
+    def __init__(self, writer: Writer, listen: Listener) -> None:
+        self.stop = threading.Event()
+        self._writer = writer
+        self._listen = listen
+        self._mutex = threading.Lock()
+        self._own = threading.local()
+
+    def run(self, job: Job) -> Written:
+        name = job.file.path if isinstance(job, FilePlan) else job.name
+        blob = self._writer.new_blob()
+        try:
+            write = self._counted(blob, name)
+            if isinstance(job, FilePlan):
+                self._copy(job.file, 0, job.file.size, write)
+            else:
+                write(job.header)
+                for tensor in job.tensors:
+                    self._tensor(tensor, write)
+            if self.stop.is_set():
+                raise StoppedError
+            ref, installed = self._writer.commit(blob)
+        finally:
+            blob.close()
+        assert ref.size == job.nbytes, f"`{name}`: planned {job.nbytes}, wrote {ref.size}"
+        with self._mutex:
+            self._listen(BlobDone(name, ref.size, installed))
+        return Written(ref, installed)
+
+    def _tensor(self, plan: TensorPlan, write: Callable[[Buffer], None]) -> None:
+        # The first part streams; the small ones wait for their turn in the file.
+        later: list[list[bytes]] = [[] for _ in plan.parts[1:]]
+
+        def encode(rows: memoryview) -> None:
+            first, *rest = plan.codec.encode(rows)
+            write(first)
+            for pieces, piece in zip(later, rest, strict=True):
+                pieces.append(bytes(piece))
+
+        tensor = plan.tensor
+        row = plan.codec.row_bytes(tensor.shape)
+        self._copy(
+            tensor.file, tensor.offset, tensor.nbytes, encode, max(1, CHUNK // row) * row
+        )
+        for pieces in later:
+            for piece in pieces:
+                write(piece)
+
+    def _copy(
+        self,
+        file: SourceFile,
+        offset: int,
+        nbytes: int,
+        write: Callable[[memoryview], None],
+        chunk: int = CHUNK,
+    ) -> None:
+        buffer = self._buffer(min(chunk, max(nbytes, 1)))
+        with opened(file) as descriptor:
+            for start in range(0, nbytes, chunk):
+                if self.stop.is_set():
+                    raise StoppedError
+                piece = buffer[: min(chunk, nbytes - start)]
+                read_exactly(file, descriptor, piece, offset + start)
+                write(piece)
+
+    def _buffer(self, size: int) -> memoryview:
+        buffer: memoryview | None = getattr(self._own, "buffer", None)
+        if buffer is None or len(buffer) < size:
+            buffer = self._own.buffer = memoryview(bytearray(max(size, CHUNK)))
+        return buffer
+
+    def _counted(self, blob: BlobWriter, name: str) -> Callable[[Buffer], None]:
+        def write(data: Buffer) -> None:
+            blob.write(data)
+            with self._mutex:
+                self._listen(Wrote(name, len(data)))
+
+        return write
