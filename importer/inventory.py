@@ -83,8 +83,7 @@ def read_inventory(source: Path, variant: str | None = None) -> Inventory:
     for directory, files in _candidates(tree, left_out).items():
         selection = select_weights(files, variant)
         if selection is not None:
-            prefix = f"{directory}/" if directory else ""
-            weights[directory] = read_weights(selection, by_path, prefix)
+            weights[directory] = read_weights(selection, by_path, directory)
             left_out += selection.left_out
     if not any(part.tensors for part in weights.values()):
         _no_weights(tree)

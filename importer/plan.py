@@ -137,7 +137,7 @@ def make_plan(inventory: Inventory, classification: Classification, recipe: Reci
     groups: dict[str, list[TensorPlan]] = {}
     for tensor in inventory.tensors:
         planned = _plan_tensor(tensor, recipe)
-        group = _group_of(tensor, inventory)
+        group = _group_of(tensor)
         if group is None:
             singles.append(planned)
         else:
@@ -157,12 +157,12 @@ def _plan_tensor(tensor: SourceTensor, recipe: Recipe) -> TensorPlan:
     return TensorPlan(tensor, rule.quant, rule.reason, codec, codec.parts(tensor.shape))
 
 
-def _group_of(tensor: SourceTensor, inventory: Inventory) -> str | None:
+def _group_of(tensor: SourceTensor) -> str | None:
     # On the tensor's own name: a component called `layers.0` is no block.
-    directory = tensor.file.directory
-    prefix = f"{directory}/" if directory in inventory.components and directory else ""
-    group = group_of(tensor.name.removeprefix(prefix))
-    return None if group is None else prefix + group
+    group = group_of(tensor.own_name)
+    if group is None or not tensor.component:
+        return group
+    return f"{tensor.component}/{group}"
 
 
 def _plan_blob(name: str, tensors: tuple[TensorPlan, ...], *, is_group: bool) -> BlobPlan:

@@ -84,12 +84,17 @@ class Catalog:
         """
         found = self.find(name)
         if found is None:
-            raise NotFoundError(
-                f"model `{name}` not found",
-                code="E_NOT_FOUND",
-                hint="`ingot list` shows what there is",
-            )
+            raise _not_found(name)
         return found
+
+    def check_exists(self, name: ModelName) -> None:
+        """Make sure that there is something under `name`, readable or not.
+
+        Raises:
+            NotFoundError: there is nothing.
+        """
+        if self.fs.status(self.path(name)) is None:
+            raise _not_found(name)
 
     def find(self, name: ModelName) -> StoredManifest | None:
         """Read the manifest of `name`, or None.
@@ -181,7 +186,7 @@ class Catalog:
         try:
             self.fs.unlink(self.path(name))
         except FileNotFoundError as error:
-            raise NotFoundError(f"model `{name}` not found", code="E_NOT_FOUND") from error
+            raise _not_found(name) from error
         self.fs.sync_directory(self.path(name).parent)
 
     def _mkdir(self, directory: Path) -> None:
@@ -200,6 +205,14 @@ class Catalog:
                 yield _entry(path, here)
             else:
                 yield Entry(path, None, f"a {kind} at depth {len(here)} of manifests/")
+
+
+def _not_found(name: ModelName) -> NotFoundError:
+    return NotFoundError(
+        f"model `{name}` not found",
+        code="E_NOT_FOUND",
+        hint="`ingot list` shows what there is",
+    )
 
 
 def _entry(path: Path, parts: tuple[str, ...]) -> Entry:

@@ -60,6 +60,7 @@ class GcPlan:
         quarantined: names in `quarantine/` with their bytes.
         kept: writers that live, or may live on another host.
         litter: other names in `tmp/`.
+        host: this one.
     """
 
     blobs: tuple[Doomed, ...]
@@ -67,6 +68,7 @@ class GcPlan:
     quarantined: tuple[tuple[str, int], ...]
     kept: tuple[WriterId, ...]
     litter: tuple[str, ...]
+    host: str = ""
 
     @property
     def nbytes(self) -> int:
@@ -78,9 +80,18 @@ class GcPlan:
         )
 
     @property
+    def foreign(self) -> tuple[WriterId, ...]:
+        """Writers of other hosts, of which nobody here can tell whether they live."""
+        return tuple(writer for writer in self.kept if writer.host != self.host)
+
+    @property
     def is_empty(self) -> bool:
         """Whether there is nothing to remove."""
         return not (self.blobs or self.unfinished or self.quarantined or self.litter)
+
+
+EMPTY: Final = GcPlan((), (), (), (), ())
+"""Nothing to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +109,7 @@ class GarbageCollector:
 
     def plan(self) -> GcPlan:
         """Say what a run would remove, without removing it."""
+        self.store.prepare()
         with self.store.lock.exclusive(self.wait):
             return self._mark(own=None)
 
@@ -175,6 +187,7 @@ class GarbageCollector:
             tuple(self._quarantined()),
             tuple(alive),
             tuple(litter),
+            fs.machine()[0],
         )
 
     def _named(self) -> set[Digest]:

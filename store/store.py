@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from store.blobs import BlobStore
 from store.catalog import Catalog
@@ -37,13 +37,19 @@ class Store:
     """
 
     def __init__(
-        self, root: Path, fs: FileSystem | None = None, memo: Memo | None = None
+        self,
+        root: Path,
+        fs: FileSystem | None = None,
+        memo: Memo | None = None,
+        *,
+        allow_unsafe: bool = False,
     ) -> None:
         """Open the store at `root`, which need not exist yet.
 
         Args:
             fs: the door to the file system; the real one unless a test brings another.
             memo: the cache; the one in the store unless a test brings another.
+            allow_unsafe: write even where others could change what we write.
 
         Raises:
             UnsupportedError: a newer ingot made the store.
@@ -54,18 +60,23 @@ class Store:
         self.blobs: Final = BlobStore(self.fs, self.layout, self.memo)
         self.catalog: Final = Catalog(self.fs, self.layout)
         self.lock: Final = StoreLock(self.fs, self.layout)
+        self._allow_unsafe = allow_unsafe
+        self._writers: list[Writer] = []
         self._check_version()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     @property
     def exists(self) -> bool:
         """Whether there is anything at the root."""
         return self.fs.status(self.layout.root) is not None
 
-    def prepare(self, *, allow_unsafe: bool = False) -> None:
+    def prepare(self) -> None:
         """Make what a writer needs, durably; a store that is there already is kept.
-
-        Args:
-            allow_unsafe: write even where others could change what we write.
 
         Raises:
             StorageError: the store is open to others, or belongs to somebody else.
@@ -76,7 +87,7 @@ class Store:
                 if self.fs.status(parent) is None:
                     self._mkdir(parent, 0o755)
             self._mkdir(root, 0o700)
-        if not allow_unsafe:
+        if not self._allow_unsafe:
             for directory in (root, self.layout.blobs):
                 self._check_safe(directory)
         layout = self.layout
@@ -90,11 +101,27 @@ class Store:
     @contextlib.contextmanager
     def writing(self, purpose: str | ModelName) -> Iterator[Writer]:
         """Add to the store: a writer whose pins hold until it is closed."""
-        with Writer(self.fs, self.lock, self.blobs, self.catalog, str(purpose)) as writer:
+        self.prepare()
+        with Writer(self.blobs, self.catalog, self.lock, str(purpose), self._writers) as writer:
             yield writer
 
+    def remove(self, names: Sequence[ModelName]) -> None:
+        """Untag all of `names` durably, or none of them; blobs stay until gc.
+
+        Raises:
+            NotFoundError: one is not there; nothing was removed.
+        """
+        for name in names:
+            self.catalog.check_exists(name)
+        self.prepare()
+        with self.lock.shared():
+            for name in dict.fromkeys(names):
+                self.catalog.remove(name)
+
     def close(self) -> None:
-        """Save the memo; the store may be used again afterwards."""
+        """Save the memo, and clean up after writers that a signal kept from doing so."""
+        for writer in list(self._writers):
+            writer.close()
         self.memo.close()
 
     def _mkdir(self, directory: Path, mode: int) -> None:

@@ -38,6 +38,8 @@ class Problem(StrEnum):
     MANIFEST = "manifest"
     FOREIGN = "foreign"
     UNREADABLE = "unreadable"
+    SOURCE = "source"
+    """Not as in the source that the model was made from."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from store.blobs import BlobRef, BlobStore, BlobWriter, Installed
 from store.catalog import Catalog, StoredManifest
 from store.digest import Digest
 from store.errors import IngotError, IntegrityError, StorageError
-from store.fs import File, FileSystem
+from store.fs import File
 from store.lock import StoreLock
 from store.manifest import Manifest
 from store.names import ModelName
@@ -70,14 +70,22 @@ class Writer:
     """
 
     def __init__(
-        self, fs: FileSystem, lock: StoreLock, blobs: BlobStore, catalog: Catalog, purpose: str
+        self,
+        blobs: BlobStore,
+        catalog: Catalog,
+        lock: StoreLock,
+        purpose: str,
+        open_writers: list[Writer],
     ) -> None:
         """Make the folder.
 
         Args:
             purpose: what gc says was unfinished if this process dies, such as a model's name;
                 empty where nothing would be.
+            open_writers: where this one is listed from before it makes anything until it is
+                closed.
         """
+        fs = blobs.fs
         host, boot = fs.machine()
         identity = WriterId(host, boot, str(fs.process()), secrets.token_hex(8))
         self.folder: Final = blobs.layout.tmp / str(identity)
@@ -87,6 +95,8 @@ class Writer:
         self._pinned: set[Digest] = set()
         self._life: File | None = None
         self._pins: File | None = None
+        self._open_writers = open_writers
+        open_writers.append(self)
         try:
             # Under the shared lock, so that gc never meets a folder without its lock.
             with lock.shared():
@@ -162,7 +172,9 @@ class Writer:
             return self._replace(target, partial, manifest)
 
     def close(self) -> None:
-        """Remove the folder and everything unfinished in it."""
+        """Remove the folder and everything unfinished in it; closing twice is harmless."""
+        if self not in self._open_writers:
+            return
         if self._pins is not None:
             self._fs.close(self._pins)
         # Under the shared lock: gc must not meet a folder half removed.
@@ -170,6 +182,7 @@ class Writer:
             self._remove_folder()
         if self._life is not None:
             self._fs.close(self._life)
+        self._open_writers.remove(self)
 
     def _replace(
         self, name: ModelName, partial: Path, manifest: Manifest

@@ -24,7 +24,8 @@ class SourceTensor:
     """A tensor in a source, and where its bytes are.
 
     Attributes:
-        name: in the model, component prefix included.
+        name: in the model, component included.
+        component: the directory that it belongs to, empty for the source itself.
         shape: in elements, outermost first.
         offset: of the first byte in the file.
         nbytes: of the data.
@@ -36,6 +37,12 @@ class SourceTensor:
     file: SourceFile
     offset: int
     nbytes: int
+    component: str = ""
+
+    @property
+    def own_name(self) -> str:
+        """The name in its file."""
+        return self.name.removeprefix(f"{self.component}/") if self.component else self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +58,21 @@ class Weights:
     tensors: tuple[SourceTensor, ...]
 
 
-def read_weights(selection: Selection, files: Mapping[str, SourceFile], prefix: str) -> Weights:
+def read_weights(
+    selection: Selection, files: Mapping[str, SourceFile], component: str
+) -> Weights:
     """Read the headers of the selected files; with an index, of exactly what it maps.
 
     Args:
         files: every file of the source by path, to find what an index names.
-        prefix: put before each tensor's name.
+        component: the directory, which is put before each tensor's name.
 
     Raises:
         InputError: malformed, or shards and index disagree in any way.
         UnsupportedError: a dtype that is not known.
     """
     if selection.index is None:
-        return _collect(selection.files, prefix)
+        return _collect(selection.files, component)
     weight_map = _read_index(selection.index)
     directory = selection.index.directory
     base = f"{directory}/" if directory else ""
@@ -78,12 +87,12 @@ def read_weights(selection: Selection, files: Mapping[str, SourceFile], prefix: 
             code="E_SRC_SHARD_MISSING",
             hint="The download is incomplete: fetch the missing files",
         )
-    weights = _collect([files[base + shard] for shard in shards], prefix)
-    _compare(selection.index, weight_map, weights, base, prefix)
+    weights = _collect([files[base + shard] for shard in shards], component)
+    _compare(selection.index, weight_map, weights, base)
     return weights
 
 
-def read_tensors(file: SourceFile, prefix: str = "") -> Iterator[SourceTensor]:
+def read_tensors(file: SourceFile, component: str = "") -> Iterator[SourceTensor]:
     """Read one header, by our strict parser and by safetensors, from one descriptor.
 
     Raises:
@@ -100,14 +109,16 @@ def read_tensors(file: SourceFile, prefix: str = "") -> Iterator[SourceTensor]:
         _check_reference(descriptor, where, {entry.name for entry in header.entries})
     for entry in header.entries:
         offset = header.nbytes + entry.begin
-        name = prefix + entry.name
-        yield SourceTensor(name, entry.dtype, entry.shape, file, offset, entry.nbytes)
+        name = f"{component}/{entry.name}" if component else entry.name
+        yield SourceTensor(
+            name, entry.dtype, entry.shape, file, offset, entry.nbytes, component
+        )
 
 
-def _collect(files: Sequence[SourceFile], prefix: str) -> Weights:
+def _collect(files: Sequence[SourceFile], component: str) -> Weights:
     tensors: dict[str, SourceTensor] = {}
     for file in files:
-        for tensor in read_tensors(file, prefix):
+        for tensor in read_tensors(file, component):
             if other := tensors.get(tensor.name):
                 raise InputError(
                     f"tensor `{tensor.name}` is in `{other.file.path}` and in `{file.path}`",
@@ -163,17 +174,17 @@ def _read_index(index: SourceFile) -> dict[str, str]:
 
 
 def _compare(
-    index: SourceFile, weight_map: Mapping[str, str], weights: Weights, base: str, prefix: str
+    index: SourceFile, weight_map: Mapping[str, str], weights: Weights, base: str
 ) -> None:
     for tensor in weights.tensors:
-        name = tensor.name.removeprefix(prefix)
+        name = tensor.own_name
         said = weight_map.get(name)
         if said is None:
             _bad(index, f"does not know tensor `{name}`, which is in `{tensor.file.path}`")
         if base + said != tensor.file.path:
             where = f"`{printable(said)}`, it is in `{tensor.file.path}`"
             _bad(index, f"puts tensor `{name}` in {where}")
-    there = {tensor.name.removeprefix(prefix) for tensor in weights.tensors}
+    there = {tensor.own_name for tensor in weights.tensors}
     if absent := sorted(set(weight_map) - there):
         name = absent[0]
         more = f" (and {len(absent) - 1} more)" if len(absent) > 1 else ""

@@ -1,0 +1,1 @@
+"""Words, flags, colours and exit codes."""

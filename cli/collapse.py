@@ -1,0 +1,77 @@
+"""Repeated layers as one row: `model.layers.{0-31}.mlp.up_proj.weight`."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from importer.stored import StoredTensor
+
+_NUMBER = re.compile(r"(?<![^./])(?:0|[1-9][0-9]*)(?![^./])")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Tensors that differ in numbers alone.
+
+    Attributes:
+        pattern: their names, with `{0-31}` where the numbers differ.
+        nbytes: of each.
+    """
+
+    pattern: str
+    type_name: str
+    shape: tuple[int, ...]
+    nbytes: int
+    count: int
+
+
+def collapse(tensors: Iterable[StoredTensor]) -> list[Row]:
+    """Join tensors whose names differ in whole numeric components, and in nothing else.
+
+    Rows keep the order of their first tensors, numbers in numeric order.
+    """
+    alike: dict[tuple[object, ...], list[StoredTensor]] = {}
+    for tensor in sorted(tensors, key=_natural):
+        stem = _NUMBER.sub("#", tensor.name)
+        key = (stem, tensor.type_name, tensor.shape, tensor.nbytes)
+        alike.setdefault(key, []).append(tensor)
+    return [row for group in alike.values() for row in _rows(group)]
+
+
+def _rows(group: list[StoredTensor]) -> list[Row]:
+    numbers = [tuple(map(int, _NUMBER.findall(tensor.name))) for tensor in group]
+    columns = [sorted(set(column)) for column in zip(*numbers, strict=True)]
+    if math.prod(map(len, columns)) != len(group):
+        # Not every combination is there, so one pattern would promise too much: one row for
+        # each value of the first column that varies.
+        first = next(number for number, column in enumerate(columns) if len(column) > 1)
+        parts: dict[int, list[StoredTensor]] = {}
+        for tensor, values in zip(group, numbers, strict=True):
+            parts.setdefault(values[first], []).append(tensor)
+        return [row for part in parts.values() for row in _rows(part)]
+    ranges = iter(columns)
+    pattern = _NUMBER.sub(lambda _: _ranges(next(ranges)), group[0].name)
+    one = group[0]
+    return [Row(pattern, one.type_name, one.shape, one.nbytes, len(group))]
+
+
+def _ranges(values: list[int]) -> str:
+    if len(values) == 1:
+        return str(values[0])
+    runs: list[list[int]] = []
+    for value in values:
+        if runs and value == runs[-1][-1] + 1:
+            runs[-1].append(value)
+        else:
+            runs.append([value])
+    shown = (f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
+    return "{" + ",".join(shown) + "}"
+
+
+def _natural(tensor: StoredTensor) -> list[tuple[int, str]]:
+    # Every component as a pair, so that numbers and words compare.
+    parts = re.split(r"[./]", tensor.name)
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]

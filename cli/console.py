@@ -1,0 +1,94 @@
+"""Where words go: results to stdout, talk to stderr, and one shape for every error."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Final, TextIO
+
+from store.errors import IngotError, StorageError
+from store.text import printable
+
+_RED: Final = "\x1b[31m"
+_CYAN: Final = "\x1b[36m"
+_RESET: Final = "\x1b[0m"
+_LONGEST_MESSAGE: Final = 4000
+
+
+def wants_json() -> bool:
+    """Whether the call asked for machine-readable output."""
+    return "--json" in sys.argv[1:]
+
+
+def out(lines: Iterable[str]) -> None:
+    """Print a result on stdout, now: a result that nobody could read is a failure.
+
+    Raises:
+        StorageError: stdout is closed, or what is behind it failed.
+        BrokenPipeError: the reader has gone.
+    """
+    if sys.stdout is None:
+        raise StorageError("stdout is closed", code="E_STDOUT")
+    try:
+        for line in lines:
+            sys.stdout.write(_encodable(line, sys.stdout) + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise StorageError(f"writing to stdout: {error.strerror}", code="E_STDOUT") from error
+
+
+def out_json(command: str, document: Mapping[str, object]) -> None:
+    """Print the one document of a command, ASCII only, so that no terminal is driven by it."""
+    out([json.dumps({"schema": f"ingot.{command}/1", **document}, indent=2)])
+
+
+def talk(line: str) -> None:
+    """Say something on stderr, unless the call wants JSON."""
+    if sys.stderr is not None and not wants_json():
+        sys.stderr.write(_encodable(line, sys.stderr) + "\n")
+        sys.stderr.flush()
+
+
+def warn(message: str) -> None:
+    """Say on stderr what the user should know."""
+    talk(f"warning: {printable(message, _LONGEST_MESSAGE)}")
+
+
+def report(error: IngotError) -> None:
+    """Print an error on stderr: what is wrong, and what helps."""
+    if sys.stderr is None:
+        return
+    message = printable(str(error), _LONGEST_MESSAGE)
+    if wants_json():
+        document = {
+            "schema": "ingot.error/1",
+            "code": error.code,
+            "exit_code": error.exit_code,
+            "message": message,
+            "hint": error.hint,
+        }
+        sys.stderr.write(json.dumps(document) + "\n")
+        return
+    red, cyan, reset = (_RED, _CYAN, _RESET) if has_colour(sys.stderr) else ("", "", "")
+    lines = [f"{red}error{reset}: {message}"]
+    if error.hint:
+        lines.append(f"{cyan}hint{reset}: {printable(error.hint, _LONGEST_MESSAGE)}")
+    for line in lines:
+        sys.stderr.write(_encodable(line, sys.stderr) + "\n")
+
+
+def has_colour(stream: TextIO) -> bool:
+    """Whether colours may go to a stream: a terminal, and nothing in the way."""
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return stream.isatty()
+
+
+def _encodable(line: str, stream: TextIO) -> str:
+    # A terminal of another encoding gets escapes instead of a traceback.
+    encoding = stream.encoding or "utf-8"
+    return line.encode(encoding, "backslashreplace").decode(encoding)

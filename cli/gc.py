@@ -1,0 +1,99 @@
+"""`ingot gc`: free what no model names."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.options import JsonOpt, StoreOpt, open_store
+
+if TYPE_CHECKING:
+    from store.gc import GcPlan
+
+
+def gc(
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would go and remove nothing.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    forget: Annotated[
+        list[str] | None,
+        typer.Option(metavar="HOST", help="Its writers are dead (a shared store)."),
+    ] = None,
+    wait: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0, help="For writers to step aside.")
+    ] = 10.0,
+    store: StoreOpt = None,
+    json: JsonOpt = False,
+) -> None:
+    """Free the blobs that no model names, and what killed imports left behind.
+
+    Example: ingot gc --dry-run
+    """
+    from cli.console import out, out_json
+    from store.errors import UsageError
+    from store.gc import EMPTY, GarbageCollector
+
+    interactive = sys.stdin is not None and sys.stdin.isatty() and not json
+    if not (dry_run or yes or interactive):
+        message = "gc asks before it removes anything, and there is no terminal to ask on"
+        raise UsageError(message, code="E_USAGE", hint="ingot gc --yes, or ingot gc --dry-run")
+    with open_store(store) as opened:
+        collector = GarbageCollector(opened, frozenset(forget or ()), wait)
+        if not opened.exists:
+            done = EMPTY
+        elif dry_run or not yes:
+            done = collector.plan()
+        else:
+            done = collector.run()
+        if interactive and not (dry_run or yes or done.is_empty):
+            out(_lines(done, would=True))
+            typer.confirm("Remove all this?", abort=True, err=True)
+            done = collector.run()
+    if json:
+        out_json("gc", {"dry_run": dry_run, **_document(done)})
+    else:
+        out(_lines(done, would=dry_run))
+
+
+def _lines(plan: GcPlan, *, would: bool) -> list[str]:
+    from cli.text import count, size
+
+    lines = []
+    for writer in plan.unfinished:
+        if writer.purpose:
+            going = f", {size(writer.pinned_bytes)} of finished blobs" if writer.blobs else ""
+            lines.append(f"unfinished import of {writer.purpose}{going}")
+    lines += [
+        f"kept what writers on {host} may need; `--forget {host}` if they are dead"
+        for host in sorted({writer.host for writer in plan.foreign})
+    ]
+    if plan.is_empty:
+        return [*lines, "nothing to free"]
+    parts = [count(len(plan.blobs), "blob")]
+    if plan.unfinished:
+        parts.append(count(len(plan.unfinished), "unfinished writer"))
+    if plan.quarantined:
+        parts.append(f"{len(plan.quarantined)} from quarantine")
+    verb = "would free" if would else "freed"
+    return [*lines, f"{verb} {size(plan.nbytes)}: {', '.join(parts)}"]
+
+
+def _document(plan: GcPlan) -> dict[str, object]:
+    return {
+        "bytes": plan.nbytes,
+        "blobs": [{"digest": str(blob.digest), "bytes": blob.size} for blob in plan.blobs],
+        "unfinished": [
+            {
+                "purpose": writer.purpose,
+                "partial_bytes": writer.nbytes,
+                "blobs": writer.blobs,
+                "blob_bytes": writer.pinned_bytes,
+            }
+            for writer in plan.unfinished
+        ],
+        "quarantined": [{"name": name, "bytes": nbytes} for name, nbytes in plan.quarantined],
+        "kept_writers": [{"host": writer.host, "pid": writer.pid} for writer in plan.kept],
+    }

@@ -1,0 +1,116 @@
+"""`ingot list`, `ingot cp` and `ingot rm`: the names in the store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.options import JsonOpt, StoreOpt, open_store
+
+if TYPE_CHECKING:
+    from store import Manifest, Store
+    from store.catalog import StoredManifest
+
+
+def list_models(
+    prefix: Annotated[
+        str, typer.Argument(metavar="[PREFIX]", help="Only names that begin so.")
+    ] = "",
+    store: StoreOpt = None,
+    json: JsonOpt = False,
+) -> None:
+    """List the models in the store.
+
+    Example: ingot list
+    """
+    import time
+
+    from cli.console import out, out_json
+    from cli.text import ago, rfc3339, size, table
+
+    found = _readable(prefix, open_store(store))
+    if json:
+        models = [
+            {
+                "name": str(model.name),
+                "digest": str(model.digest),
+                "size": manifest.nbytes,
+                "modified": rfc3339(model.mtime_ns),
+            }
+            for model, manifest in found
+        ]
+        out_json("list", {"models": models})
+        return
+    now = time.time()
+    rows = [
+        (str(model.name), model.digest.short, size(manifest.nbytes), ago(model.mtime_ns, now))
+        for model, manifest in found
+    ]
+    out(table([("NAME", "ID", "SIZE", "MODIFIED"), *rows]))
+
+
+def copy_model(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A model: NAME[:TAG].")],
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="Its second name.")],
+    store: StoreOpt = None,
+    json: JsonOpt = False,
+) -> None:
+    """Give a model a second name; no blob is copied.
+
+    Example: ingot cp llama llama:backup
+    """
+    from cli.console import out, out_json, talk
+    from store import ModelName
+
+    names = ModelName.parse(source), ModelName.parse(target)
+    opened = open_store(store)
+    opened.catalog.get(names[0])
+    with opened.writing("") as writer:
+        replaced = writer.copy(*names)
+    if replaced is not None:
+        talk(f"replaced {names[1]} (was {replaced.digest.short})")
+    if json:
+        was = str(replaced.digest) if replaced else None
+        document = {"source": str(names[0]), "target": str(names[1]), "replaced": was}
+        out_json("cp", document)
+    else:
+        out([f"copied '{names[0]}' to '{names[1]}'"])
+
+
+def remove_models(
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Models to untag.")],
+    store: StoreOpt = None,
+    json: JsonOpt = False,
+) -> None:
+    """Remove names; `ingot gc` then frees what no other model needs.
+
+    Example: ingot rm llama:backup
+    """
+    from cli.console import out, out_json
+    from store import ModelName
+
+    parsed = [ModelName.parse(name) for name in names]
+    opened = open_store(store)
+    opened.remove(parsed)
+    if json:
+        out_json("rm", {"removed": [str(name) for name in parsed]})
+    else:
+        out(f"deleted '{name}'" for name in parsed)
+
+
+def _readable(prefix: str, store: Store) -> list[tuple[StoredManifest, Manifest]]:
+    from cli.console import warn
+    from store import IngotError
+
+    found = []
+    for entry in store.catalog.entries():
+        if entry.name is None or not str(entry.name).lower().startswith(prefix.lower()):
+            continue
+        try:
+            model = store.catalog.find(entry.name)
+            if model is not None:
+                found.append((model, model.parse()))
+        except (IngotError, OSError) as error:
+            warn(f"{error}; `ingot verify` tells more")
+    return sorted(found, key=lambda pair: str(pair[0].name))

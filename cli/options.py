@@ -1,0 +1,47 @@
+"""The arguments and flags that several commands share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from store import Store
+
+NameArg = Annotated[str, typer.Argument(metavar="NAME", help="A model: NAME[:TAG].")]
+StoreOpt = Annotated[
+    Path | None,
+    typer.Option(
+        "--store",
+        metavar="DIR",
+        envvar="INGOT_STORE",
+        help="The store, instead of ~/.models.",
+        show_default=False,
+    ),
+]
+JsonOpt = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+JobsOpt = Annotated[
+    int | None,
+    typer.Option("--jobs", metavar="N", min=1, help="Threads; as many as cores by default."),
+]
+
+
+def open_store(root: Path | None) -> Store:
+    """Open the store that the flag, the environment or the default names."""
+    from store import Store
+
+    chosen = root if root is not None else Path("~/.models")
+    allow_unsafe = os.environ.get("INGOT_ALLOW_UNSAFE_STORE") == "1"
+    return Store(chosen.expanduser().resolve(), allow_unsafe=allow_unsafe)
+
+
+def threads(jobs: int | None) -> int:
+    """The number of threads: as asked, or one for each core that we may use."""
+    if jobs is not None:
+        return jobs
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,115 @@
+"""A plan in words, and as a document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from cli.text import count, size, table
+from importer.plan import Plan
+from store.text import printable
+
+
+@dataclass(slots=True)
+class _Total:
+    tensors: int = 0
+    blobs: int = 0
+    nbytes: int = 0
+
+
+def plan_lines(name: str, plan: Plan) -> Iterator[str]:
+    """What `create --dry-run` prints."""
+    facts = plan.classification
+    yield f"plan for {name}: {facts.kind}{_in_words(facts.architecture)}"
+    yield ""
+    rows = [("COMPONENT", "TENSORS", "BLOBS", "BYTES")]
+    totals = _totals(plan)
+    for component, total in totals.items():
+        rows.append((component or ".", *_cells(total)))
+    if plan.files:
+        files = _Total(0, len(plan.files), sum(file.nbytes for file in plan.files))
+        rows.append((f"({count(files.blobs, 'file')})", "", *_cells(files)[1:]))
+    rows.append(("total", *_cells(_sum(plan))))
+    yield from table(rows, right=(1, 2, 3))
+    yield ""
+    if facts.scheme is not None:
+        yield f"quantized already ({facts.scheme}); imported as it is"
+    for rule in plan.recipe.rules:
+        yield f"{rule.pattern}  {rule.quant.name if rule.quant else 'keep'}: {rule.reason}"
+    yield f"writes at most {plan.nbytes:,} new bytes ({size(plan.nbytes)})"
+    if plan.files:
+        yield ""
+        yield "files kept:"
+        yield from table(
+            ((file.file.path, size(file.nbytes)) for file in plan.files), indent=2, right=(1,)
+        )
+    if plan.left_out:
+        yield ""
+        yield "left out:"
+        yield from table(((left.path, left.reason) for left in plan.left_out), indent=2)
+    for warning in plan.warnings:
+        yield ""
+        yield f"warning: {printable(warning, 1000)}"
+
+
+def plan_document(plan: Plan) -> dict[str, object]:
+    """What `create --dry-run --json` prints."""
+    total = _sum(plan)
+    return {
+        "kind": str(plan.classification.kind),
+        "architecture": plan.classification.architecture,
+        "prequantized": plan.classification.scheme,
+        "parameters": plan.parameters,
+        "recipe": plan.recipe.name,
+        "total": _document(total),
+        "new_bytes_at_most": plan.nbytes,
+        "components": [
+            {"name": component, **_document(part)} for component, part in _totals(plan).items()
+        ],
+        "tensors": [
+            {
+                "name": tensor.tensor.name,
+                "dtype": tensor.tensor.dtype,
+                "shape": list(tensor.tensor.shape),
+                "type": tensor.quant.name if tensor.quant else None,
+                "reason": tensor.reason,
+                "layer": blob.name,
+                "bytes": tensor.nbytes,
+            }
+            for blob in plan.blobs
+            for tensor in blob.tensors
+        ],
+        "files": [
+            {"path": file.file.path, "media_type": file.media_type, "bytes": file.nbytes}
+            for file in plan.files
+        ],
+        "left_out": [{"path": left.path, "reason": left.reason} for left in plan.left_out],
+        "warnings": list(plan.warnings),
+    }
+
+
+def _totals(plan: Plan) -> dict[str, _Total]:
+    totals = {component: _Total() for component in plan.inventory.components}
+    for blob in plan.blobs:
+        # A blob never spans components: a group's name begins with its component's.
+        total = totals[blob.tensors[0].tensor.component]
+        total.tensors += len(blob.tensors)
+        total.blobs += 1
+        total.nbytes += blob.nbytes
+    return totals
+
+
+def _sum(plan: Plan) -> _Total:
+    return _Total(len(plan.inventory.tensors), len(plan.blobs) + len(plan.files), plan.nbytes)
+
+
+def _cells(total: _Total) -> tuple[str, str, str]:
+    return (f"{total.tensors:,}", f"{total.blobs:,}", f"{total.nbytes:,}")
+
+
+def _document(total: _Total) -> dict[str, int]:
+    return {"tensors": total.tensors, "blobs": total.blobs, "bytes": total.nbytes}
+
+
+def _in_words(architecture: str) -> str:
+    return f" ({printable(architecture)})" if architecture else ""

@@ -1,0 +1,114 @@
+"""`ingot show`: what a model is made of."""
+
+from __future__ import annotations
+
+from enum import StrEnum, unique
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.options import JsonOpt, NameArg, StoreOpt, open_store
+
+if TYPE_CHECKING:
+    from importer.describe import Description
+    from store import Layer, Store
+
+
+@unique
+class Sort(StrEnum):
+    """How tensors are ordered."""
+
+    NAME = "name"
+    SIZE = "size"
+
+
+def show(
+    name: NameArg,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Files, and every tensor.")
+    ] = False,
+    tensors: Annotated[
+        bool, typer.Option("--tensors", help="The tensors; GLOB chooses some.")
+    ] = False,
+    glob: Annotated[
+        str, typer.Argument(metavar="[GLOB]", help="With --tensors: which of them.")
+    ] = "*",
+    sort: Annotated[Sort, typer.Option(help="Of the tensors.")] = Sort.NAME,
+    config: Annotated[bool, typer.Option("--config", help="Only config.json.")] = False,
+    license_: Annotated[bool, typer.Option("--license", help="Only the license.")] = False,
+    template: Annotated[bool, typer.Option("--template", help="Only the template.")] = False,
+    system: Annotated[bool, typer.Option("--system", help="Only the system prompt.")] = False,
+    parameters: Annotated[
+        bool, typer.Option("--parameters", help="Only the parameters.")
+    ] = False,
+    store: StoreOpt = None,
+    json: JsonOpt = False,
+) -> None:
+    """Show what a model is made of, one of ours or one of Ollama's.
+
+    Example: ingot show llama --tensors '*.mlp.*'
+    """
+    from cli.console import out, out_json, warn
+    from cli.description import document, lines, tensor_lines
+    from importer.describe import describe
+    from store import ModelName
+    from store.errors import UsageError
+
+    raw = {
+        "config": config,
+        "license": license_,
+        "template": template,
+        "system": system,
+        "parameters": parameters,
+    }
+    if sum(raw.values()) > 1:
+        message = "only one of --config, --license, --template, --system, --parameters"
+        raise UsageError(message, code="E_USAGE")
+    if glob != "*" and not tensors:
+        raise UsageError("GLOB goes with --tensors", code="E_USAGE")
+    with open_store(store) as opened:
+        model = describe(opened, ModelName.parse(name))
+        chosen = next((what for what, wanted in raw.items() if wanted), None)
+        if chosen is not None:
+            out(_raw(opened, model, chosen))
+            return
+        for problem in model.problems:
+            warn(problem)
+        if not model.manifest.is_supported:
+            warn(f"the manifest of {model.name} has an unknown schema or media type")
+        by_size = sort is Sort.SIZE
+        if json:
+            out_json("show", document(opened, model, glob))
+        elif tensors:
+            out(tensor_lines(model, glob, by_size=by_size))
+        else:
+            out(lines(opened, model, verbose=verbose, by_size=by_size))
+    if model.problems:
+        raise typer.Exit(5)
+
+
+def _raw(store: Store, model: Description, what: str) -> list[str]:
+    from importer.describe import read_text
+    from store.errors import NotFoundError
+    from store.text import printable
+
+    layers = list(_layers(model, what))
+    if not layers:
+        raise NotFoundError(f"model `{model.name}` has no {what}", code="E_NOT_FOUND")
+    texts = [read_text(store, layer) for layer in layers]
+    # Line by line: the text may have been written to drive a terminal.
+    return [printable(line, len(line) + 1) for text in texts for line in text.split("\n")]
+
+
+def _layers(model: Description, what: str) -> list[Layer]:
+    from store import MediaType
+
+    if what == "config":
+        return [layer for layer in model.manifest.layers if layer.name == "config.json"]
+    kinds = {
+        "license": MediaType.LICENSE,
+        "template": MediaType.TEMPLATE,
+        "system": MediaType.SYSTEM,
+        "parameters": MediaType.PARAMS,
+    }
+    return list(model.layers(kinds[what]))

@@ -1,0 +1,70 @@
+"""Text for people: sizes, times, tables; everything untrusted is escaped."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from store.text import printable
+
+_UNITS: Final = ("KB", "MB", "GB", "TB", "PB")
+_WHOLE: Final = 10
+
+
+def size(nbytes: int) -> str:
+    """Decimal units as `ollama list`: whole from 10 on, else one decimal."""
+    if nbytes < 1000:  # noqa: PLR2004 - decimal, as the field does
+        return f"{nbytes} B"
+    value = float(nbytes)
+    for unit in _UNITS:
+        value /= 1000
+        if value < 999.5 or unit == _UNITS[-1]:  # noqa: PLR2004
+            break
+    return f"{value:.0f} {unit}" if round(value, 1) >= _WHOLE else f"{value:.1f} {unit}"
+
+
+def count(number: int, noun: str) -> str:
+    """`1 blob`, `2 blobs`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def ago(mtime_ns: int, now: float) -> str:
+    """How long ago a time in nanoseconds was, in words."""
+    seconds = int(now - mtime_ns / 1e9)
+    steps = ((60, "second"), (60, "minute"), (24, "hour"), (7, "day"), (52, "week"))
+    value = seconds
+    if seconds < 2:  # noqa: PLR2004
+        return "just now"
+    for span, unit in steps:
+        if value < span:
+            return f"{count(value, unit)} ago"
+        value //= span
+    return f"{count(value, 'year')} ago"
+
+
+def rfc3339(mtime_ns: int) -> str:
+    """A time in nanoseconds since the epoch, in UTC, to the second."""
+    moment = dt.datetime.fromtimestamp(mtime_ns // 10**9, tz=dt.UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def table(
+    rows: Iterable[Sequence[str]], indent: int = 0, right: Iterable[int] = ()
+) -> list[str]:
+    """Align rows in columns, four blanks between them, untrusted cells escaped.
+
+    Args:
+        right: the columns that are aligned to the right.
+    """
+    cells = [[printable(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    to_right = set(right)
+    lines = []
+    for row in cells:
+        padded = (
+            cell.rjust(width) if number in to_right else cell.ljust(width)
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        lines.append(" " * indent + "    ".join(padded).rstrip())
+    return lines
