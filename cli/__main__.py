@@ -1,5 +1,5 @@
 """`python -m cli`, the same as `ingot`."""
 
-from cli.main import main
+from cli import main
 
 main()

@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from importer.stored import StoredTensor
 
 _NUMBER = re.compile(r"(?<![^./])(?:0|[1-9][0-9]*)(?![^./])")
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """Tensors that differ in numbers alone.
 
     Attributes:
@@ -25,7 +24,7 @@ class Row:
     type_name: str
     shape: tuple[int, ...]
     nbytes: int
-    count: int
+    repeats: int
 
 
 def collapse(tensors: Iterable[StoredTensor]) -> list[Row]:

@@ -47,14 +47,14 @@ def tensor_lines(
     chosen = [tensor for tensor in model.tensors if fnmatchcase(tensor.name, glob)]
     rows = collapse(chosen)
     if by_size:
-        rows.sort(key=lambda row: -row.nbytes * row.count)
+        rows.sort(key=lambda row: -row.nbytes * row.repeats)
     cells = [
         (
             row.pattern,
             row.type_name,
             "[" + " ".join(map(str, row.shape)) + "]",
             size(row.nbytes),
-            f"x{row.count}" if row.count > 1 else "",
+            f"x{row.repeats}" if row.repeats > 1 else "",
         )
         for row in rows
     ]

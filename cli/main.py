@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import sys
-from types import FrameType
-from typing import NoReturn
+from types import FrameType, MappingProxyType
+from typing import Annotated, Final, NoReturn
 
 import typer
 
-from cli import create, gc, models, show, verify
-from cli.console import report
+from cli.console import out, report
 from store.errors import IngotError, StorageError, UsageError, from_os_error
 
-app = typer.Typer(
-    name="ingot",
-    help="Import model checkpoints into a content-addressed store.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+_COMMANDS: Final = MappingProxyType(
+    {
+        "create": "cli.create:create",
+        "show": "cli.show:show",
+        "list": "cli.models:list_models",
+        "ls": "cli.models:list_models",
+        "cp": "cli.models:copy_model",
+        "rm": "cli.models:remove_models",
+        "verify": "cli.verify:verify",
+        "gc": "cli.gc:gc",
+    }
 )
-app.command("create")(create.create)
-app.command("show")(show.show)
-app.command("list")(models.list_models)
-app.command("ls", hidden=True)(models.list_models)
-app.command("cp")(models.copy_model)
-app.command("rm")(models.remove_models)
-app.command("verify")(verify.verify)
-app.command("gc")(gc.gc)
+_ALIASES: Final = frozenset({"ls"})
 
 
 class Signalled(BaseException):
@@ -40,7 +37,7 @@ class Signalled(BaseException):
         self.number = number
 
 
-def main() -> None:
+def run() -> None:
     """Run the command; every failure becomes one message, one hint and an exit code."""
     # What we create must at least be ours to read, whatever the umask.
     os.umask(os.umask(0o077) & 0o077)
@@ -50,9 +47,54 @@ def main() -> None:
     sys.exit(_run())
 
 
+def make_app(words: list[str]) -> typer.Typer:
+    """Build the command line interface.
+
+    Args:
+        words: what the user typed. When the first is a command, only that one is loaded:
+            typer takes 1 ms to look at each command's parameters, and `show` has 34 in all.
+    """
+    app = typer.Typer(
+        help="Import model checkpoints into a content-addressed store.",
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_ingot)
+    wanted = words[:1] if words[:1] and words[0] in _COMMANDS else list(_COMMANDS)
+    for name in wanted:
+        module, _, function = _COMMANDS[name].partition(":")
+        command = getattr(importlib.import_module(module), function)
+        app.command(name, hidden=name in _ALIASES)(command)
+    return app
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        out([f"ingot {version('ingot')}"])
+        raise typer.Exit
+
+
+def _ingot(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=_print_version,
+            is_eager=True,
+            help="Print the version and exit.",
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
 def _run() -> int:
     try:
-        result = app(standalone_mode=False, prog_name="ingot")
+        words = sys.argv[1:] or ["--help"]
+        result = make_app(words)(words, standalone_mode=False, prog_name="ingot")
     except BrokenPipeError:
         _die(signal.SIGPIPE)
     except Signalled as signalled:

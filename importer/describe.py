@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from importer.prequantized import is_floating, scheme_of
 from importer.stored import StoredTensor, read_layer
@@ -19,8 +19,7 @@ _EMBEDDING_KEYS: Final = ("hidden_size", "n_embd", "d_model")
 _SINGULAR: Final = (MediaType.TEMPLATE, MediaType.SYSTEM, MediaType.PARAMS)
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(NamedTuple):
     """How much of a model something takes.
 
     Attributes:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from importer.quant import QUANT_TYPES, Mode, QuantSpec
 from store import Digest, Layer, Store
@@ -20,8 +19,7 @@ _WORD: Final = 32
 _INFERRED: Final = (("int4", 32), ("int8", 64), ("int4", 64), ("int8", 32), ("int8", 128))
 
 
-@dataclass(frozen=True, slots=True)
-class StoredTensor:
+class StoredTensor(NamedTuple):
     """A tensor of a stored model.
 
     Attributes:

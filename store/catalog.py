@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from store import limits
 from store.digest import Digest
@@ -22,8 +22,7 @@ IGNORED: Final = frozenset({".DS_Store"})
 """What a Mac's Finder leaves in every directory."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One path below `manifests/`.
 
     Attributes:
@@ -194,7 +193,11 @@ class Catalog:
             self.fs.mkdir(directory)
 
     def _walk(self, directory: Path, parts: tuple[str, ...]) -> Iterator[Entry]:
-        for part, kind in self.fs.entries(directory):
+        try:
+            found = self.fs.entries(directory)
+        except FileNotFoundError:  # a gc removed the empty directory since it was listed
+            return
+        for part, kind in found:
             path = directory / part
             here = (*parts, part)
             if part in IGNORED:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from dataclasses import dataclass
+from typing import Final
 
 from store.errors import IntegrityError
 
-_HEX = re.compile(r"[0-9a-f]{64}")
+_DIGITS: Final = frozenset("0123456789abcdef")
+_LENGTH: Final = 64
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class Digest:
     """The SHA-256 of some bytes.
 
@@ -22,7 +23,7 @@ class Digest:
     hex: str
 
     def __post_init__(self) -> None:
-        if not _HEX.fullmatch(self.hex):
+        if not _is_hex(self.hex):
             raise IntegrityError(
                 f"`{self.hex[:80]}` is no SHA-256, expected 64 lower-case hexadecimal digits",
                 code="E_DIGEST",
@@ -54,7 +55,7 @@ class Digest:
     def from_file_name(cls, name: str) -> Digest | None:
         """Read `sha256-<hex>`, or None for any other file name."""
         prefix, _, encoded = name.partition("-")
-        return cls(encoded) if prefix == "sha256" and _HEX.fullmatch(encoded) else None
+        return cls(encoded) if prefix == "sha256" and _is_hex(encoded) else None
 
     @property
     def file_name(self) -> str:
@@ -68,3 +69,7 @@ class Digest:
 
     def __str__(self) -> str:
         return f"sha256:{self.hex}"
+
+
+def _is_hex(text: str) -> bool:
+    return len(text) == _LENGTH and _DIGITS.issuperset(text)

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum, unique
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 Buffer = bytes | bytearray | memoryview
 
@@ -32,8 +32,7 @@ class Kind(StrEnum):
     OTHER = "other"
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(NamedTuple):
     """What `lstat` says of a path.
 
     Attributes:
@@ -50,8 +49,7 @@ class Status:
     owner: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Free:
+class Free(NamedTuple):
     """What a file system still admits.
 
     Attributes:

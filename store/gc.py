@@ -268,9 +268,10 @@ class GarbageCollector:
                     self.store.fs.rmdir(directory)
 
     def _read(self, path: Path) -> str:
+        # Pins that are there and cannot be read must stop gc: their blobs would go.
         try:
             file = self.store.fs.open(path)
-        except OSError:
+        except FileNotFoundError:
             return ""
         try:
             size = self.store.fs.status_of(file).size

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
+from string import ascii_letters, digits
 from typing import Final
 
 from store.errors import UsageError
@@ -16,12 +16,15 @@ DEFAULT_TAG: Final = "latest"
 
 # Ollama's grammar (types/model/name.go). Its hosts may be 350 bytes long, but each part
 # becomes a file name, and file names end at 255 bytes.
-_HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,254}", re.ASCII)
-_NAMESPACE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,79}", re.ASCII)
-_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,79}", re.ASCII)
+_FIRST: Final = frozenset(ascii_letters + digits + "_")
+_NAMESPACE: Final = _FIRST | {"-"}
+_PART: Final = _NAMESPACE | {"."}
+_HOST: Final = _PART | {":"}
+_LONGEST: Final = 80
+_LONGEST_HOST: Final = 255
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class ModelName:
     """A fully qualified model name; its four parts are also its path in the store."""
 
@@ -32,13 +35,13 @@ class ModelName:
 
     def __post_init__(self) -> None:
         grammar = (
-            ("host", self.host, _HOST),
-            ("namespace", self.namespace, _NAMESPACE),
-            ("model", self.model, _PART),
-            ("tag", self.tag, _PART),
+            ("host", self.host, _HOST, _LONGEST_HOST),
+            ("namespace", self.namespace, _NAMESPACE, _LONGEST),
+            ("model", self.model, _PART, _LONGEST),
+            ("tag", self.tag, _PART, _LONGEST),
         )
-        for what, part, pattern in grammar:
-            if not pattern.fullmatch(part):
+        for what, part, allowed, longest in grammar:
+            if part[:1] not in _FIRST or not allowed.issuperset(part) or len(part) > longest:
                 raise _invalid(f"{what} {_quoted(part)} is not valid")
             # `con`, `nul.x` and `a.` are no file names on Windows, and a store travels.
             if is_reserved(part):
@@ -51,7 +54,7 @@ class ModelName:
         Raises:
             UsageError: the text is no name.
         """
-        rest = re.sub(r"\Ahttps?://", "", text)
+        rest = text.removeprefix("https://").removeprefix("http://")
         path, colon, tag = rest.rpartition(":")
         if not colon or "/" in tag:
             path, tag = rest, DEFAULT_TAG

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from store import limits
 from store.text import is_printable
 
-_RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])", re.IGNORECASE)
+_RESERVED = frozenset({"con", "prn", "aux", "nul"}) | {
+    port + number for port in ("com", "lpt") for number in "0123456789¹²³"
+}
 _WINDOWS_REFUSES = frozenset('<>:"|?*\\')
 
 
@@ -63,7 +64,7 @@ class Layout:
 def is_reserved(part: str) -> bool:
     """Whether a file name is a device or is changed by Windows when it is written there."""
     stem = part.split(".", 1)[0].rstrip(" ")
-    return part.endswith((".", " ")) or bool(_RESERVED.fullmatch(stem))
+    return part.endswith((".", " ")) or stem.lower() in _RESERVED
 
 
 def why_unsafe(path: str) -> str | None:  # noqa: PLR0911 - a list of reasons

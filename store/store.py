@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from store.blobs import BlobStore
 from store.catalog import Catalog
@@ -16,7 +16,9 @@ from store.lock import StoreLock
 from store.memo import Memo
 from store.names import ModelName
 from store.paths import Layout
-from store.writer import Writer
+
+if TYPE_CHECKING:
+    from store.writer import Writer
 
 VERSION: Final = 1
 _WORLD_WRITABLE: Final = 0o002
@@ -95,12 +97,15 @@ class Store:
             if self.fs.status(directory) is None:
                 self._mkdir(directory, 0o755)
         if self.fs.status(layout.version) is None:
+            self._sync_parents()
             with self.lock.shared():
                 self._write_version()
 
     @contextlib.contextmanager
     def writing(self, purpose: str | ModelName) -> Iterator[Writer]:
         """Add to the store: a writer whose pins hold until it is closed."""
+        from store.writer import Writer  # noqa: PLC0415 - readers start without it
+
         self.prepare()
         with Writer(self.blobs, self.catalog, self.lock, str(purpose), self._writers) as writer:
             yield writer
@@ -128,6 +133,16 @@ class Store:
         with contextlib.suppress(FileExistsError):  # another process was first
             self.fs.mkdir(directory, mode)
         self.fs.sync_directory(directory.parent)
+
+    def _sync_parents(self) -> None:
+        # Whoever made them may have died before syncing them. Only what is ours can be that,
+        # and of the rest some cannot be opened.
+        for made in (self.layout.root, *self.layout.root.parents):
+            seen = self.fs.status(made)
+            if seen is None or seen.owner != os.geteuid():
+                break
+            with contextlib.suppress(PermissionError):
+                self.fs.sync_directory(made.parent)
 
     def _write_version(self) -> None:
         # Renamed into place, so that nobody ever reads half a version; in tmp/, where gc

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, NoReturn, cast
+from typing import Final, NamedTuple, NoReturn, cast
 
 from store import limits
 from store.errors import InputError, UnsupportedError
@@ -50,8 +49,7 @@ _ALIGNMENT: Final = 8
 _FIELDS: Final = frozenset({"dtype", "shape", "data_offsets"})
 
 
-@dataclass(frozen=True, slots=True)
-class TensorEntry:
+class TensorEntry(NamedTuple):
     """One tensor of a container.
 
     Attributes:
@@ -67,8 +65,7 @@ class TensorEntry:
     nbytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(NamedTuple):
     """What the header of a container says.
 
     Attributes:

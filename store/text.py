@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from typing import Final
 
 _LONGEST: Final = 120
@@ -17,7 +16,7 @@ def is_printable(text: str) -> bool:
     """Whether `text` holds nothing that could drive a terminal or deceive a reader."""
     if text.isascii() and text.isprintable():
         return True
-    return not any(unicodedata.category(char) in _UNPRINTABLE for char in text)
+    return not any(_category(char) in _UNPRINTABLE for char in text)
 
 
 def printable(text: str, longest: int = _LONGEST) -> str:
@@ -30,9 +29,15 @@ def printable(text: str, longest: int = _LONGEST) -> str:
 
 
 def _escaped(char: str) -> str:
-    if unicodedata.category(char) not in _UNPRINTABLE:
+    if _category(char) not in _UNPRINTABLE:
         return char
     code = ord(char)
     if code <= 0xFF:  # noqa: PLR2004 - the widths of the three escapes
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"  # noqa: PLR2004
+
+
+def _category(char: str) -> str:
+    import unicodedata  # noqa: PLC0415 - names are almost always ASCII
+
+    return unicodedata.category(char)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum, unique
+from pathlib import Path
 from typing import Final
 
 from store import limits
@@ -140,7 +141,7 @@ class _Verification:
             self.notes.append(f"blob {digest} ({size} bytes) is named by no model; gc frees it")
         with ThreadPoolExecutor(self.jobs) as pool:
             # In the order of the digests, so that two runs print the same.
-            order = sorted(uses)
+            order = sorted(uses, key=lambda digest: digest.hex)
             for found in pool.map(self._check_blob, order, [uses[digest] for digest in order]):
                 findings += found
         if not self.names:
@@ -270,16 +271,20 @@ class _Verification:
             yield Finding(Problem.LAYER, str(use.ref.digest), message, (str(use.name),))
 
     def _look_at_tmp(self) -> None:
-        tmp = self.store.layout.tmp
-        if self.store.fs.status(tmp) is None:
-            return
+        layout = self.store.layout
         host, boot = self.store.fs.machine()
-        for folder, _ in self.store.fs.entries(tmp):
+        for folder, _ in self._entries(layout.tmp):
             identity = WriterId.parse(folder)
             if identity is None or (identity.host, identity.boot) != (host, boot):
                 self.notes.append(f"`tmp/{printable(folder)}` was left behind")
-        for name, _ in self.store.fs.entries(self.store.layout.quarantine):
+        for name, _ in self._entries(layout.quarantine):
             self.notes.append(f"`quarantine/{printable(name)}` is kept until gc")
+
+    def _entries(self, directory: Path) -> list[tuple[str, Kind]]:
+        # Ollama's stores have none of these directories, a half-made one has some.
+        if self.store.fs.status(directory) is None:
+            return []
+        return self.store.fs.entries(directory)
 
 
 def _manifest_findings(name: ModelName, manifest: Manifest) -> Iterator[Finding]:

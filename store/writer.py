@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import itertools
-import secrets
+import os
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,7 +87,7 @@ class Writer:
         """
         fs = blobs.fs
         host, boot = fs.machine()
-        identity = WriterId(host, boot, str(fs.process()), secrets.token_hex(8))
+        identity = WriterId(host, boot, str(fs.process()), os.urandom(8).hex())
         self.folder: Final = blobs.layout.tmp / str(identity)
         self._fs, self._lock, self._blobs, self._catalog = fs, lock, blobs, catalog
         self._numbers = itertools.count()
