@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Final
 
@@ -47,38 +48,48 @@ def write_blobs(
         InputError: the source changed.
         OSError: reading or writing failed; nothing is published.
     """
-    engine = _Engine(writer, listen)
-    order = sorted(range(len(jobs)), key=lambda number: (-jobs[number].nbytes, number))
-    with ThreadPoolExecutor(max(1, min(threads, len(jobs)))) as pool:
-        futures = {number: pool.submit(engine.run, jobs[number]) for number in order}
+    engine = _Engine(jobs, writer, listen)
+    count = max(1, min(threads, len(jobs)))
+    with ThreadPoolExecutor(count) as pool:
+        # One task for each thread, which takes jobs from a common queue: a future for each
+        # of 100 000 blobs takes 150 MB.
+        futures = [pool.submit(engine.work) for _ in range(count)]
         try:
-            wait(futures.values(), return_when=FIRST_EXCEPTION)
+            wait(futures, return_when=FIRST_EXCEPTION)
         finally:
-            # Also when Ctrl-C ends the wait: threads look at this between chunks.
+            # Also when a signal ends the wait: threads look at this between chunks.
             engine.stop.set()
-            pool.shutdown(wait=True, cancel_futures=True)
-    _raise_first(futures)
-    return [futures[number].result() for number in range(len(jobs))]
-
-
-def _raise_first(futures: dict[int, Future[Written]]) -> None:
-    for future in futures.values():
-        if future.cancelled():
-            continue
-        error = future.exception()
-        if error is not None and not isinstance(error, StoppedError):
-            raise error
+    errors = [error for future in futures if (error := future.exception()) is not None]
+    if errors:
+        raise next((e for e in errors if not isinstance(e, StoppedError)), errors[0])
+    return [engine.done[number] for number in range(len(jobs))]
 
 
 class _Engine:
-    def __init__(self, writer: Writer, listen: Listener) -> None:
+    def __init__(self, jobs: Sequence[Job], writer: Writer, listen: Listener) -> None:
         self.stop = threading.Event()
+        self.done: dict[int, Written] = {}
+        self._jobs = jobs
+        self._queue = deque(sorted(range(len(jobs)), key=lambda n: (-jobs[n].nbytes, n)))
         self._writer = writer
         self._listen = listen
         self._mutex = threading.Lock()
         self._own = threading.local()
 
-    def run(self, job: Job) -> Written:
+    def work(self) -> None:
+        """Write jobs until there are none; stop the others when one fails."""
+        try:
+            while not self.stop.is_set():
+                try:
+                    number = self._queue.popleft()
+                except IndexError:
+                    return
+                self.done[number] = self._run(self._jobs[number])
+        except BaseException:
+            self.stop.set()
+            raise
+
+    def _run(self, job: Job) -> Written:
         name = job.file.path if isinstance(job, FilePlan) else job.name
         blob = self._writer.new_blob()
         try:
