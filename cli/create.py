@@ -26,6 +26,9 @@ def create(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the plan and write nothing.")
     ] = False,
+    rehash: Annotated[
+        bool, typer.Option("--rehash", help="Believe no blob that is there already.")
+    ] = False,
     jobs: JobsOpt = None,
     store: StoreOpt = None,
     json: JsonOpt = False,
@@ -49,6 +52,8 @@ def create(
         if dry_run:
             _print_plan(request.name, plan, json=json)
             return
+        if rehash:
+            opened.memo.clear()
         result = import_model(request, plan, opened, listen)
     _print_result(result, plan, time.monotonic() - started, json=json)
 

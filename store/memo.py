@@ -67,6 +67,12 @@ class Memo:
             self._unsaved.pop(digest.hex, None)
             self._run("DELETE FROM blob WHERE digest = ?", [(digest.hex,)])
 
+    def clear(self) -> None:
+        """Forget every blob, so that none is believed unread."""
+        with self._mutex:
+            self._unsaved.clear()
+            self._run("DELETE FROM blob", [()])
+
     def note_origin(self, manifest: Digest, source: Path) -> None:
         """Remember which local directory a model was made from."""
         with self._mutex:
