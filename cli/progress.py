@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from cli.console import talk, wants_json
@@ -40,15 +40,14 @@ def listening() -> Iterator[Listener]:
 
 
 @contextlib.contextmanager
-def counting(total: int, what: str) -> Iterator[Listener]:
-    """Give a listener that shows `Wrote` events as progress towards `total` bytes."""
+def counting(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Give a function to be told of bytes done and bytes in all; a bar on a terminal."""
     if wants_json() or sys.stderr is None or not sys.stderr.isatty():
-        yield silent
+        yield lambda _, __: None
         return
     with _bar() as bar:
-        listen = _Bar(bar)
-        listen.begin(total, what)
-        yield listen
+        task = bar.add_task(what, total=None)
+        yield lambda nbytes, total: bar.update(task, advance=nbytes, total=total)
 
 
 def _say(event: Event) -> None:
@@ -69,15 +68,12 @@ class _Bar:
         self._bar = bar
         self._task = bar.add_task("reading headers", total=None)
 
-    def begin(self, total: int, what: str) -> None:
-        self._bar.update(self._task, total=total, description=what)
-
     def __call__(self, event: Event) -> None:
         match event:
             case Scanned():
                 pass
             case Planned(_, nbytes):
-                self.begin(nbytes, "writing")
+                self._bar.update(self._task, total=nbytes, description="writing")
             case Wrote(blob, nbytes):
                 name = printable(blob, _NAME_WIDTH)
                 self._bar.update(self._task, advance=nbytes, description=name)

@@ -10,10 +10,7 @@ import typer
 from cli.options import JobsOpt, JsonOpt, StoreOpt, open_store, threads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from importer.compare import Comparison
-    from importer.events import Listener
     from store.verify import Finding, Report
 
 _FOUND = 5
@@ -52,8 +49,7 @@ def verify(
     with open_store(store) as opened:
         for name in parsed:
             opened.catalog.check_exists(name)
-        with counting(0, "verifying") as listen:
-            progress = _counter(listen)
+        with counting("verifying") as progress:
             workers = threads(jobs)
             report = verify_store(opened, parsed, quick=quick, jobs=workers, progress=progress)
             comparison = None
@@ -68,12 +64,6 @@ def verify(
         _print(report, comparison, findings, quick=quick)
     if findings:
         raise typer.Exit(_FOUND)
-
-
-def _counter(listen: Listener) -> Callable[[int], None]:
-    from importer.events import Wrote
-
-    return lambda nbytes: listen(Wrote("verifying", nbytes))
 
 
 def _print(

@@ -15,11 +15,9 @@ from importer.stored import StoredTensor, read_layer
 from store import Digest, Layer, MediaType, ModelName, Store
 from store.errors import IngotError
 from store.json import JsonError, loads
-from store.verify import Finding, Problem
+from store.verify import Finding, Problem, Progress
 
 _CHUNK: Final = 1 << 20
-
-Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +54,7 @@ def compare(
     source: Path,
     *,
     jobs: int = 1,
-    progress: Progress = lambda _: None,
+    progress: Progress = lambda _, __: None,
 ) -> Comparison:
     """Compare every plain tensor and every kept file of a model with a source.
 
@@ -96,8 +94,13 @@ def compare(
         for file in inventory.files
         if file.path in files and files[file.path].size == file.size
     ]
+    total = sum(pair.nbytes for pair in pairs)
+
+    def tell(nbytes: int) -> None:
+        progress(nbytes, total)
+
     with ThreadPoolExecutor(jobs) as pool:
-        results = pool.map(lambda pair: _difference(store, pair, progress), pairs)
+        results = pool.map(lambda pair: _difference(store, pair, tell), pairs)
         for pair, difference in zip(pairs, results, strict=True):
             if difference is not None:
                 findings.append(Finding(Problem.SOURCE, pair.subject, difference, models))
@@ -107,7 +110,7 @@ def compare(
         quantized,
         len(inventory.tensors) - len(notes),
         len(inventory.files),
-        sum(pair.nbytes for pair in pairs),
+        total,
     )
 
 
@@ -150,7 +153,7 @@ def _pair(tensor: SourceTensor, twin: StoredTensor) -> _Pair:
     )
 
 
-def _difference(store: Store, pair: _Pair, progress: Progress) -> str | None:
+def _difference(store: Store, pair: _Pair, tell: Callable[[int], None]) -> str | None:
     ours, theirs = memoryview(bytearray(_CHUNK)), memoryview(bytearray(_CHUNK))
     try:
         with opened(pair.file) as descriptor, store.blobs.open(pair.digest) as blob:
@@ -161,7 +164,7 @@ def _difference(store: Store, pair: _Pair, progress: Progress) -> str | None:
                 # As bytes, which compare at memory speed; views compare item by item.
                 if got != count or bytes(ours[:count]) != bytes(theirs[:count]):
                     return f"differs from the source after byte {start}"
-                progress(count)
+                tell(count)
     except IngotError as error:
         return str(error)
     return None

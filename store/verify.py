@@ -74,8 +74,8 @@ class Report:
     nbytes: int
 
 
-Progress = Callable[[int], None]
-"""Called with each number of bytes that was hashed, from several threads."""
+Progress = Callable[[int, int], None]
+"""Called with the bytes that were just read and those to read in all, from several threads."""
 
 
 def verify(
@@ -84,7 +84,7 @@ def verify(
     *,
     quick: bool = False,
     jobs: int = 1,
-    progress: Progress = lambda _: None,
+    progress: Progress = lambda _, __: None,
 ) -> Report:
     """Verify the models `names`, or the whole store when there are none.
 
@@ -125,6 +125,7 @@ class _Verification:
     ) -> None:
         self.store, self.names, self.quick, self.jobs = store, names, quick, jobs
         self.progress = progress
+        self.total = 0
         self.notes: list[str] = []
         self.nbytes = 0
         self.mutex = threading.Lock()
@@ -139,6 +140,7 @@ class _Verification:
         for digest, size in self._unnamed(uses, findings):
             uses[digest] = []
             self.notes.append(f"blob {digest} ({size} bytes) is named by no model; gc frees it")
+        self.total = sum(use[0].ref.size for use in uses.values() if use)
         with ThreadPoolExecutor(self.jobs) as pool:
             # In the order of the digests, so that two runs print the same.
             order = sorted(uses, key=lambda digest: digest.hex)
@@ -252,7 +254,9 @@ class _Verification:
                 yield Finding(problem, str(digest), f"configuration: {error}", names)
 
     def _hash(self, file: File) -> Digest:
-        actual = self.store.blobs.digest_of(file, self.progress)
+        actual = self.store.blobs.digest_of(
+            file, lambda nbytes: self.progress(nbytes, self.total)
+        )
         with self.mutex:
             self.nbytes += self.store.fs.status_of(file).size
         return actual
