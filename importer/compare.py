@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Final
 
 from importer.inventory import Inventory, read_inventory
-from importer.sources.safetensors import SourceTensor
 from importer.sources.tree import SourceFile, opened, read_exactly
 from importer.stored import StoredTensor, read_layer
 from store import Digest, Layer, MediaType, ModelName, Store
@@ -75,25 +74,10 @@ def compare(
                 findings.append(Finding(Problem.SOURCE, layer.name, str(error), models))
     files = {layer.name: layer for layer in manifest.layers if layer.is_file}
     findings += _listing(inventory, stored, files, models)
-    pairs, notes = [], []
-    for tensor in inventory.tensors:
-        twin = stored.get(tensor.name)
-        if twin is None:
-            continue
-        if twin.quant is not None:
-            notes.append(tensor.name)
-        elif (twin.dtype, twin.shape) != (tensor.dtype, tensor.shape):
-            there = f"{tensor.dtype} {list(tensor.shape)}"
-            here = f"{twin.dtype} {list(twin.shape)}"
-            message = f"is {there} in the source, {here} here"
-            findings.append(Finding(Problem.SOURCE, tensor.name, message, models))
-        else:
-            pairs.append(_pair(tensor, twin))
-    pairs += [
-        _Pair(file.path, file, 0, files[file.path].digest, 0, file.size)
-        for file in inventory.files
-        if file.path in files and files[file.path].size == file.size
-    ]
+    quantized = sum(
+        stored[t.name].quant is not None for t in inventory.tensors if t.name in stored
+    )
+    pairs = list(_pairs(inventory, stored, files))
     total = sum(pair.nbytes for pair in pairs)
 
     def tell(nbytes: int) -> None:
@@ -104,11 +88,10 @@ def compare(
         for pair, difference in zip(pairs, results, strict=True):
             if difference is not None:
                 findings.append(Finding(Problem.SOURCE, pair.subject, difference, models))
-    quantized = (f"{len(notes)} tensors are quantized and were not compared",) if notes else ()
     return Comparison(
         tuple(findings),
-        quantized,
-        len(inventory.tensors) - len(notes),
+        (f"{quantized} tensors are quantized and were not compared",) if quantized else (),
+        len(inventory.tensors) - quantized,
         len(inventory.files),
         total,
     )
@@ -130,15 +113,22 @@ def _listing(
     files: dict[str, Layer],
     models: tuple[str, ...],
 ) -> Iterator[Finding]:
-    theirs = {tensor.name for tensor in inventory.tensors}
+    theirs = {tensor.name: tensor for tensor in inventory.tensors}
     kept = {file.path: file for file in inventory.files}
     for names, message in (
-        (theirs - stored.keys(), "is a tensor of the source that the model lacks"),
-        (stored.keys() - theirs, "is a tensor that the source lacks"),
+        (theirs.keys() - stored.keys(), "is a tensor of the source that the model lacks"),
+        (stored.keys() - theirs.keys(), "is a tensor that the source lacks"),
         (kept.keys() - files.keys(), "is a file of the source that the model lacks"),
         (files.keys() - kept.keys(), "is a file that the source lacks"),
     ):
         for name in sorted(names):
+            yield Finding(Problem.SOURCE, name, message, models)
+    for name in sorted(theirs.keys() & stored.keys()):
+        tensor, twin = theirs[name], stored[name]
+        if twin.quant is None and (twin.dtype, twin.shape) != (tensor.dtype, tensor.shape):
+            there = f"{tensor.dtype} {list(tensor.shape)}"
+            here = f"{twin.dtype} {list(twin.shape)}"
+            message = f"is {there} in the source, {here} here"
             yield Finding(Problem.SOURCE, name, message, models)
     for name in sorted(kept.keys() & files.keys()):
         if kept[name].size != files[name].size:
@@ -146,11 +136,21 @@ def _listing(
             yield Finding(Problem.SOURCE, name, message, models)
 
 
-def _pair(tensor: SourceTensor, twin: StoredTensor) -> _Pair:
-    assert twin.offset is not None
-    return _Pair(
-        tensor.name, tensor.file, tensor.offset, twin.digest, twin.offset, tensor.nbytes
-    )
+def _pairs(
+    inventory: Inventory, stored: dict[str, StoredTensor], files: dict[str, Layer]
+) -> Iterator[_Pair]:
+    for tensor in inventory.tensors:
+        twin = stored.get(tensor.name)
+        if twin is None or twin.quant is not None or twin.offset is None:
+            continue
+        if (twin.dtype, twin.shape) == (tensor.dtype, tensor.shape):
+            size = tensor.nbytes
+            place = (twin.digest, twin.offset)
+            yield _Pair(tensor.name, tensor.file, tensor.offset, *place, size)
+    for file in inventory.files:
+        layer = files.get(file.path)
+        if layer is not None and layer.size == file.size:
+            yield _Pair(file.path, file, 0, layer.digest, 0, file.size)
 
 
 def _difference(store: Store, pair: _Pair, tell: Callable[[int], None]) -> str | None:
