@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from importer.stored import StoredTensor
 
-_NUMBER = re.compile(r"(?<![^./])(?:0|[1-9][0-9]*)(?![^./])")
+# Up to 18 digits: Python refuses to read 4301, and no model has so many layers.
+_NUMBER = re.compile(r"(?<![^./])(?:0|[1-9][0-9]{0,17})(?![^./])")
 
 
 class Row(NamedTuple):
@@ -43,10 +44,11 @@ def collapse(tensors: Iterable[StoredTensor]) -> list[Row]:
 def _rows(group: list[StoredTensor]) -> list[Row]:
     numbers = [tuple(map(int, _NUMBER.findall(tensor.name))) for tensor in group]
     columns = [sorted(set(column)) for column in zip(*numbers, strict=True)]
-    if math.prod(map(len, columns)) != len(group):
+    # None varies where a malformed manifest names one tensor twice.
+    first = next((number for number, column in enumerate(columns) if len(column) > 1), None)
+    if first is not None and math.prod(map(len, columns)) != len(group):
         # Not every combination is there, so one pattern would promise too much: one row for
         # each value of the first column that varies.
-        first = next(number for number, column in enumerate(columns) if len(column) > 1)
         parts: dict[int, list[StoredTensor]] = {}
         for tensor, values in zip(group, numbers, strict=True):
             parts.setdefault(values[first], []).append(tensor)
@@ -73,4 +75,4 @@ def _ranges(values: list[int]) -> str:
 def _natural(tensor: StoredTensor) -> list[tuple[int, str]]:
     # Every component as a pair, so that numbers and words compare.
     parts = re.split(r"[./]", tensor.name)
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
+    return [(int(part), "") if _NUMBER.fullmatch(part) else (-1, part) for part in parts]

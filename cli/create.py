@@ -63,18 +63,16 @@ def _print_result(result: ImportResult, plan: Plan, seconds: float, *, json: boo
     from cli.text import count, size
     from store import Installed
 
-    new = result.tally(Installed.NEW)
-    reused = result.tally(Installed.REUSED)
-    healed = result.tally(Installed.HEALED)
+    tallies = {outcome: result.tally(outcome) for outcome in Installed}
     if json:
-        named = {"new": new, "reused": reused, "healed": healed}
         document = {
             "name": str(result.name),
             "digest": str(result.digest),
             "replaced": str(result.replaced) if result.replaced else None,
             "tensors": len(plan.inventory.tensors),
             "blobs": {
-                key: {"count": blobs, "bytes": nbytes} for key, (blobs, nbytes) in named.items()
+                outcome: {"count": blobs, "bytes": nbytes}
+                for outcome, (blobs, nbytes) in tallies.items()
             },
             "warnings": list(plan.warnings),
             "milliseconds": round(seconds * 1000),
@@ -87,13 +85,16 @@ def _print_result(result: ImportResult, plan: Plan, seconds: float, *, json: boo
         talk(f"{result.name} is unchanged")
     elif result.replaced is not None:
         talk(f"replaced {result.name} (was {result.replaced.short})")
-    words = [f"wrote {count(new[0], 'blob')} ({size(new[1])})"]
-    if reused[0]:
-        words.append(f"reused {count(reused[0], 'blob')} ({size(reused[1])})")
-    if healed[0]:
-        words.append(f"healed {count(healed[0], 'blob')} ({size(healed[1])})")
+    words = [
+        f"{_VERBS.get(outcome, outcome)} {count(blobs, 'blob')} ({size(nbytes)})"
+        for outcome, (blobs, nbytes) in tallies.items()
+        if blobs or outcome is Installed.NEW
+    ]
     talk(f"{', '.join(words)} in {seconds:.1f} s")
     out([f"{result.name} {result.digest}"])
+
+
+_VERBS = {"new": "wrote"}
 
 
 def _print_plan(name: object, plan: Plan, *, json: bool) -> None:

@@ -11,7 +11,7 @@ from cli.options import JobsOpt, JsonOpt, StoreOpt, open_store, threads
 
 if TYPE_CHECKING:
     from importer.compare import Comparison
-    from store.verify import Finding, Report
+    from store.findings import Finding, Report
 
 _FOUND = 5
 """The exit code when there are findings."""

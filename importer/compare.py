@@ -13,8 +13,9 @@ from importer.sources.tree import SourceFile, opened, read_exactly
 from importer.stored import StoredTensor, read_layer
 from store import Digest, Layer, MediaType, ModelName, Store
 from store.errors import IngotError
+from store.findings import Finding, Problem
 from store.json import JsonError, loads
-from store.verify import Finding, Problem, Progress
+from store.verify import Progress
 
 _CHUNK: Final = 1 << 20
 

@@ -65,6 +65,8 @@ def _ours(plan: Plan, facts: Classification) -> dict[str, Json]:
         ours["architecture"] = facts.architecture
     if facts.scheme is not None:
         ours["prequantized"] = facts.scheme
+    if plan.inventory.variant is not None:
+        ours["variant"] = plan.inventory.variant  # `verify --source` reads the same
     if facts.kind is SourceKind.PIPELINE:
         ours["components"] = list(plan.inventory.components)
     return sorted_keys(ours)

@@ -88,7 +88,7 @@ def describe(store: Store, name: ModelName) -> Description:
     """
     stored = store.catalog.get(name)
     manifest = stored.parse()
-    config = _document(store, manifest.config)
+    config = _document(store, manifest.config, constants=False)
     problems: list[str] = []
     tensors: list[StoredTensor] = []
     for layer in manifest.layers:
@@ -127,11 +127,10 @@ def read_text(store: Store, layer: Layer) -> str:
     return store.blobs.read(layer.ref, limits.CONFIG_BYTES).decode("utf-8", "replace")
 
 
-def _document(store: Store, layer: Layer) -> Mapping[str, Json]:
+def _document(store: Store, layer: Layer, *, constants: bool) -> Mapping[str, Json]:
+    data = store.blobs.read(layer.ref, limits.CONFIG_BYTES)
     try:
-        value = loads(
-            store.blobs.read(layer.ref, limits.CONFIG_BYTES), floats=True, constants=True
-        )
+        value = loads(data, floats=True, constants=constants)
     except JsonError:
         return {}
     return value if isinstance(value, dict) else {}
@@ -141,7 +140,7 @@ def _source_config(store: Store, manifest: Manifest) -> Mapping[str, Json]:
     for layer in manifest.layers:
         if layer.name == "config.json" and layer.is_file:
             try:
-                return _document(store, layer)
+                return _document(store, layer, constants=True)
             except (IngotError, OSError):
                 return {}
     return {}

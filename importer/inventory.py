@@ -35,6 +35,7 @@ class Inventory:
         left_out: what does not become part of the model, and why.
         components: directories with weights, `""` for the source itself, sorted.
         configs: the `config.json` of each directory that has one.
+        variant: of the weights, which was asked for.
     """
 
     root: Path
@@ -44,6 +45,7 @@ class Inventory:
     left_out: tuple[LeftOut, ...]
     components: tuple[str, ...]
     configs: Mapping[str, Document]
+    variant: str | None = None
 
     def file(self, path: str) -> SourceFile | None:
         """The kept file at a relative path, if there is one."""
@@ -88,7 +90,7 @@ def read_inventory(source: Path, variant: str | None = None) -> Inventory:
     if not any(part.tensors for part in weights.values()):
         _no_weights(tree)
     _check_variant(weights, variant)
-    return _inventory(tree, weights, left_out)
+    return _inventory(tree, weights, left_out, variant)
 
 
 def read_document(file: SourceFile) -> Document:
@@ -125,7 +127,9 @@ def _candidates(tree: Tree, left_out: list[LeftOut]) -> dict[str, list[SourceFil
     return dict(sorted(by_directory.items(), key=lambda item: item[0].encode()))
 
 
-def _inventory(tree: Tree, weights: dict[str, Weights], left_out: list[LeftOut]) -> Inventory:
+def _inventory(
+    tree: Tree, weights: dict[str, Weights], left_out: list[LeftOut], variant: str | None
+) -> Inventory:
     tensors: dict[str, SourceTensor] = {}
     for part in weights.values():
         for tensor in part.tensors:
@@ -158,6 +162,7 @@ def _inventory(tree: Tree, weights: dict[str, Weights], left_out: list[LeftOut])
         tuple(sorted(left_out, key=lambda out: out.path)),
         tuple(weights),
         configs,
+        variant,
     )
 
 
@@ -193,7 +198,8 @@ def _no_weights(tree: Tree) -> None:
 
 def _check_variant(weights: dict[str, Weights], variant: str | None) -> None:
     names = [file.name for part in weights.values() for file in part.files]
-    if variant is not None and not any(f".{variant}" in name for name in names):
+    marks = (f".{variant}.", f".{variant}-")  # not `.fp` in `.fp16.`
+    if variant is not None and not any(mark in name for name in names for mark in marks):
         raise InputError(
             f"no weights of variant `{printable(variant)}`",
             code="E_SRC_VARIANT",

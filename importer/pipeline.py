@@ -104,6 +104,8 @@ def import_model(
             # Another program removed blobs behind our back: make them again, once.
             gone = set(error.gone)
             write([job for job, done in zip(jobs, written, strict=True) if done.ref in gone])
+            if config.ref in gone:
+                writer.put(config_bytes(plan))
             replaced = writer.publish(request.name, manifest)
     digest = Digest.of(manifest.to_bytes())
     store.memo.note_origin(digest, plan.inventory.root)

@@ -142,6 +142,7 @@ def make_plan(inventory: Inventory, classification: Classification, recipe: Reci
             singles.append(planned)
         else:
             groups.setdefault(group, []).append(planned)
+    _check_count(len(singles) + len(groups))
     blobs = [_plan_blob(plan.tensor.name, (plan,), is_group=False) for plan in singles]
     order = sorted(groups, key=lambda name: name.encode())
     blobs += [_plan_blob(name, tuple(groups[name]), is_group=True) for name in order]
@@ -192,12 +193,16 @@ def _facts(quant: QuantSpec) -> tuple[str, str]:
     return quant.name, str(quant.group_size)
 
 
-def _check_names(blobs: list[BlobPlan]) -> None:
-    if len(blobs) > limits.TENSOR_LAYERS:
+def _check_count(blobs: int) -> None:
+    # Before their headers are made, which takes 10 s for a million.
+    if blobs > limits.TENSOR_LAYERS:
         raise UnsupportedError(
-            f"{len(blobs)} blobs, a manifest names at most {limits.TENSOR_LAYERS}",
+            f"{blobs} blobs, a manifest names at most {limits.TENSOR_LAYERS}",
             code="E_LIMIT",
         )
+
+
+def _check_names(blobs: list[BlobPlan]) -> None:
     seen: set[str] = set()
     for blob in blobs:
         if blob.name in seen:

@@ -47,10 +47,14 @@ def _scheme_of_tensor(  # noqa: PLR0911 - one return for each scheme
         return "mlx"
     if last.endswith("_blocks") and dtypes.get(f"{name[:-7]}_scales") == "U8":
         return "mxfp4"
+    if last == "blocks" and dtypes.get(f"{stem}.scales") == "U8":
+        return "mxfp4"  # GPT-OSS as OpenAI names it
     if ".quant_state.bitsandbytes__" in name or (last == "SCB" and f"{stem}.weight" in dtypes):
         return "bitsandbytes"
     if last == "weight_scale_inv" and dtypes.get(f"{stem}.weight") in _FP8:
         return "fp8-block"
+    if last == "weight_scale" and f"{stem}.weight_scale_2" in dtypes:
+        return "modelopt"  # whose older exports say so in another file only
     if last == "weight_scale" and not is_floating_weight(dtypes.get(f"{stem}.weight")):
         return method if method in {"compressed-tensors", "modelopt"} else "fp8"
     return None

@@ -15,6 +15,8 @@ from store.tensorfile import ITEM_BITS, Header, TensorEntry, data_bytes, encode_
 _SCALE: Final = ".scale"
 _COMPANIONS: Final = (".scale", ".bias", ".global_scale")
 _WORD: Final = 32
+_DIGITS: Final = 10
+"""Of a group size that makes sense; Python refuses to read 4301."""
 # Where nothing says it, as Ollama's runner does: the first whose group size fits.
 _INFERRED: Final = (("int4", 32), ("int8", 64), ("int4", 64), ("int8", 32), ("int8", 128))
 
@@ -94,7 +96,7 @@ def _tensors(layer: Layer, header: Header) -> Iterator[StoredTensor]:
     quantized = {
         name.removesuffix(_SCALE)
         for name in entries
-        if name.endswith(_SCALE) and name.removesuffix(_SCALE) in entries
+        if name.endswith(_SCALE) and _has_rows(entries.get(name.removesuffix(_SCALE)))
     }
     companions = {name + suffix for name in quantized for suffix in _COMPANIONS}
     for entry in header.entries:
@@ -125,12 +127,17 @@ def _tensors(layer: Layer, header: Header) -> Iterator[StoredTensor]:
         )
 
 
+def _has_rows(entry: TensorEntry | None) -> bool:
+    return entry is not None and bool(entry.shape)
+
+
 def _spec(weight: TensorEntry, scale: TensorEntry, metadata: Mapping[str, str]) -> QuantSpec:
     name = metadata.get(f"{weight.name}.quant_type") or metadata.get("quant_type")
     size = metadata.get(f"{weight.name}.group_size") or metadata.get("group_size") or ""
     if name is not None and name in QUANT_TYPES:
         spec = QUANT_TYPES[name]
-        group_size = int(size) if size.isascii() and size.isdigit() else spec.group_size
+        is_number = size.isascii() and size.isdigit() and len(size) < _DIGITS
+        group_size = int(size) if is_number else spec.group_size
         return QuantSpec(spec.name, spec.mode, spec.bits, group_size)
     words, scales = (entry.shape[-1] if entry.shape else 0 for entry in (weight, scale))
     if scale.dtype == "U8":

@@ -36,7 +36,10 @@ class Installed(StrEnum):
 
     NEW = "new"
     REUSED = "reused"
-    """The store had it."""
+    """The store had it, and knew it to be good."""
+    RENEWED = "renewed"
+    """The store had a file of that name and size which nobody vouched for; the fresh copy,
+    which costs nothing more, took its place."""
     HEALED = "healed"
     """The store had a bad file under its name, which is in quarantine now."""
 
@@ -112,13 +115,13 @@ class BlobStore:
         seen = self.fs.status(target)
         outcome = Installed.NEW
         if seen is not None:
-            outcome = Installed.REUSED
+            outcome = Installed.RENEWED
             if seen.kind is not Kind.FILE or seen.size != ref.size:
                 self._quarantine(target, seen)
                 outcome = Installed.HEALED
             elif self.memo.knows(ref.digest, seen):
                 self.fs.unlink(partial)
-                return outcome
+                return Installed.REUSED
         self.fs.rename(partial, target)
         self._note(ref.digest)
         return outcome

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from enum import StrEnum, unique
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +14,7 @@ from store.blobs import BlobRef
 from store.catalog import IGNORED, StoredManifest
 from store.digest import Digest
 from store.errors import IngotError
+from store.findings import Finding, Problem, Report
 from store.fs import File, Kind, Status
 from store.json import JsonError, loads
 from store.manifest import Layer, Manifest, MediaType
@@ -23,56 +23,6 @@ from store.store import Store
 from store.tensorblob import layer_mismatches, read_header
 from store.text import printable
 from store.writer import WriterId
-
-
-@unique
-class Problem(StrEnum):
-    """What is wrong; stable words for scripts."""
-
-    MISSING = "missing"
-    SIZE = "size"
-    KIND = "kind"
-    DIGEST = "digest"
-    HEADER = "header"
-    LAYER = "layer"
-    CONFIG = "config"
-    MANIFEST = "manifest"
-    FOREIGN = "foreign"
-    UNREADABLE = "unreadable"
-    SOURCE = "source"
-    """Not as in the source that the model was made from."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One claim that does not hold.
-
-    Attributes:
-        subject: the blob's digest, or a path in the store.
-        models: the names that are concerned.
-    """
-
-    problem: Problem
-    subject: str
-    message: str
-    models: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What a verification saw.
-
-    Attributes:
-        notes: what is no error, such as the leavings of a killed writer.
-        nbytes: that were hashed.
-    """
-
-    findings: tuple[Finding, ...]
-    notes: tuple[str, ...]
-    models: int
-    blobs: int
-    nbytes: int
-
 
 Progress = Callable[[int, int], None]
 """Called with the bytes that were just read and those to read in all, from several threads."""
@@ -106,6 +56,15 @@ class _Use:
     manifest: StoredManifest
     ref: BlobRef
     layer: Layer | None
+
+
+def _what(uses: list[_Use]) -> str:
+    # What a blob is for, so that the user knows what is lost.
+    names = sorted({use.layer.name for use in uses if use.layer is not None and use.layer.name})
+    if names:
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        return f"(`{printable(names[0])}`{more})"
+    return "(configuration)" if any(use.layer is None for use in uses) else "(unnamed)"
 
 
 def _claim(use: _Use) -> tuple[object, ...]:
@@ -203,11 +162,11 @@ class _Verification:
         if seen is None:
             return self._missing(digest, uses)
         if seen.kind is not Kind.FILE:
-            message = f"is a {seen.kind}, expected a file"
+            message = f"{_what(uses)} is a {seen.kind}, expected a file"
             return [Finding(Problem.KIND, str(digest), message, names)]
         sizes = {use.ref.size for use in uses}
         if wrong := sorted(sizes - {seen.size}):
-            message = f"has {seen.size} bytes, expected {wrong[0]}"
+            message = f"{_what(uses)} has {seen.size} bytes, expected {wrong[0]}"
             return [Finding(Problem.SIZE, str(digest), message, names)]
         try:
             with self.store.blobs.open(digest) as file:
@@ -223,7 +182,7 @@ class _Verification:
         names = tuple(sorted({str(use.name) for use in uses if self._stands(use)}))
         if not names:
             return []
-        return [Finding(Problem.MISSING, str(digest), "is missing", names)]
+        return [Finding(Problem.MISSING, str(digest), f"{_what(uses)} is missing", names)]
 
     def _stands(self, use: _Use) -> bool:
         found = self.store.catalog.find(use.name)
@@ -236,7 +195,7 @@ class _Verification:
             actual = self._hash(file)
             if actual != digest:
                 self.store.memo.forget(digest)
-                message = f"has content that hashes to {actual}"
+                message = f"{_what(uses)} has content that hashes to {actual}"
                 yield Finding(Problem.DIGEST, str(digest), message, names)
                 return
         for use in {_claim(use): use for use in uses}.values():

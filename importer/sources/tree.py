@@ -102,8 +102,13 @@ def read_tree(source: Path) -> Tree:
             code="E_SRC_MISSING",
             hint="SOURCE is a directory with a checkpoint, or a `.safetensors` file",
         ) from error
+    except (RuntimeError, OSError) as error:
+        # A loop is a RuntimeError before Python 3.13.
+        if isinstance(error, RuntimeError) or error.errno == errno.ELOOP:
+            _bad(str(source), "E_PATH", "is a link that leads back to itself")
+        raise
     if root.is_file():
-        return Tree(root.parent, (_single(root),), ())
+        return Tree(root.parent, (_single(source.name, root),), ())
     if not root.is_dir():
         _bad(str(source), "E_SRC_TYPE", "is neither a directory nor a regular file")
     walk = _Walk(root)
@@ -193,6 +198,7 @@ class _Walk:
     def __init__(self, root: Path) -> None:
         self.files: list[SourceFile] = []
         self.left_out: list[LeftOut] = []
+        self.entries = 0
         self.allowed: Final = _allowed(root)
 
     def visit(self, directory: Path, prefix: str, above: frozenset[Path]) -> None:
@@ -200,6 +206,7 @@ class _Walk:
             entries = sorted(scan, key=lambda entry: os.fsencode(entry.name))
         for entry in entries:
             path = prefix + entry.name
+            self.count(path)
             location, seen = self.resolve(path, Path(entry.path))
             if stat.S_ISDIR(seen.st_mode):
                 self.enter(path, location, above)
@@ -209,6 +216,12 @@ class _Walk:
                 _bad(path, "E_SRC_TYPE", "is no regular file")
             else:
                 self.left_out.append(LeftOut(printable(path), "no regular file"))
+
+    def count(self, path: str) -> None:
+        # Directories too: 20 of them that link twice to the next are a million paths.
+        self.entries += 1
+        if self.entries > limits.FILES_PER_SOURCE:
+            _bad(path, "E_LIMIT", f"is entry number {self.entries} of the source")
 
     def resolve(self, path: str, location: Path) -> tuple[Path, os.stat_result]:
         seen, real = _follow(path, location)
@@ -226,12 +239,12 @@ class _Walk:
             _bad(path, "E_SRC_TYPE", "is a directory, expected a file")
         if location in above:
             _bad(path, "E_PATH", "is a link that leads back to itself")
+        if path.count("/") >= _DEPTH:
+            _bad(path, "E_LIMIT", f"is nested in more than {_DEPTH} directories")
         self.visit(location, f"{path}/", above | {location})
 
     def add(self, path: str, location: Path, seen: os.stat_result) -> None:
         _check_name(path)
-        if len(self.files) >= limits.FILES_PER_SOURCE:
-            _bad(path, "E_LIMIT", f"is file number {limits.FILES_PER_SOURCE + 1} of the source")
         self.files.append(SourceFile(path, location, _identity(seen)))
 
 
@@ -256,9 +269,11 @@ def _allowed(root: Path) -> tuple[Path, ...]:
     return (root,)
 
 
-def _single(file: Path) -> SourceFile:
-    _check_name(file.name)
-    return SourceFile(file.name, file, _identity(file.stat()))
+def _single(name: str, file: Path) -> SourceFile:
+    # By the name that was given: in the Hub's cache it links to one that is a mere hash.
+    name = name if name.endswith(".safetensors") else file.name
+    _check_name(name)
+    return SourceFile(name, file, _identity(file.stat()))
 
 
 def _check_name(path: str) -> None:
@@ -270,6 +285,7 @@ def _identity(seen: os.stat_result) -> Identity:
     return Identity(seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns)
 
 
+_DEPTH: Final = 64
 _OUTSIDE: Final = "Put the file itself there, or name the directory that it really is in"
 _RENAME: Final = "Rename the file: names in a model have to work on every system"
 

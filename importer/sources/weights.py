@@ -70,6 +70,8 @@ def select_weights(files: Sequence[SourceFile], variant: str | None = None) -> S
     picked = [named for named in weights if named.variant == chosen]
     if stem is not None:
         picked = [named for named in picked if named.stem == stem]
+    else:
+        picked = [named for named in picked if named.stem != _SECOND_COPY]
     _check_shards(picked)
     taken = {named.file for named in picked}
     left_out = [_why_not(named, chosen) for named in weights if named.file not in taken]
