@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -49,8 +50,7 @@ def out_json(command: str, document: Mapping[str, object]) -> None:
 def talk(line: str) -> None:
     """Say something on stderr, unless the call wants JSON."""
     if sys.stderr is not None and not wants_json():
-        sys.stderr.write(_encodable(line, sys.stderr) + "\n")
-        sys.stderr.flush()
+        _to_stderr(line)
 
 
 def warn(message: str) -> None:
@@ -71,14 +71,14 @@ def report(error: IngotError) -> None:
             "message": message,
             "hint": error.hint,
         }
-        sys.stderr.write(json.dumps(document) + "\n")
+        _to_stderr(json.dumps(document))
         return
     red, cyan, reset = (_RED, _CYAN, _RESET) if has_colour(sys.stderr) else ("", "", "")
     lines = [f"{red}error{reset}: {message}"]
     if error.hint:
         lines.append(f"{cyan}hint{reset}: {printable(error.hint, _LONGEST_MESSAGE)}")
     for line in lines:
-        sys.stderr.write(_encodable(line, sys.stderr) + "\n")
+        _to_stderr(line)
 
 
 def has_colour(stream: TextIO) -> bool:
@@ -86,6 +86,13 @@ def has_colour(stream: TextIO) -> bool:
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     return stream.isatty()
+
+
+def _to_stderr(line: str) -> None:
+    # What nobody hears changes neither what is done nor the exit code.
+    with contextlib.suppress(OSError):
+        sys.stderr.write(_encodable(line, sys.stderr) + "\n")
+        sys.stderr.flush()
 
 
 def _encodable(line: str, stream: TextIO) -> str:

@@ -44,7 +44,12 @@ def run() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup
             signal.signal(number, _on_signal)
-    sys.exit(_run())
+    try:
+        code = _run()
+    except Signalled as signalled:
+        # Out here, because a signal may also come while an error is reported.
+        _die(signalled.number)
+    sys.exit(code)
 
 
 def make_app(words: list[str]) -> typer.Typer:
@@ -71,9 +76,13 @@ def make_app(words: list[str]) -> typer.Typer:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
+        from importlib.metadata import PackageNotFoundError, version
 
-        out([f"ingot {version('ingot')}"])
+        try:
+            number = version("ingot")
+        except PackageNotFoundError:
+            number = "(not installed)"
+        out([f"ingot {number}"])
         raise typer.Exit
 
 
@@ -97,8 +106,11 @@ def _run() -> int:
         result = make_app(words)(words, standalone_mode=False, prog_name="ingot")
     except BrokenPipeError:
         _die(signal.SIGPIPE)
-    except Signalled as signalled:
-        _die(signalled.number)
+    except SystemExit as leaving:
+        # typer leaves so after a shell's completion, and after a broken pipe.
+        if leaving.code != 1 or "_INGOT_COMPLETE" in os.environ:
+            raise
+        _die(signal.SIGPIPE)
     except Exception as error:
         if os.environ.get("INGOT_DEBUG") == "1":
             raise

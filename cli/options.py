@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from store.errors import UsageError
+
 if TYPE_CHECKING:
     from store import Store
 
@@ -35,7 +37,14 @@ def open_store(root: Path | None) -> Store:
 
     chosen = root if root is not None else Path("~/.models")
     allow_unsafe = os.environ.get("INGOT_ALLOW_UNSAFE_STORE") == "1"
-    return Store(chosen.expanduser().resolve(), allow_unsafe=allow_unsafe)
+    try:
+        place = chosen.expanduser().resolve()
+    except RuntimeError as error:
+        # No home directory, as in a container under a foreign uid, or a loop of links.
+        message = f"store `{chosen}`: {error}".rstrip(".")
+        hint = "Name another directory with `--store` or INGOT_STORE"
+        raise UsageError(message, code="E_STORE_PATH", hint=hint) from error
+    return Store(place, allow_unsafe=allow_unsafe)
 
 
 def threads(jobs: int | None) -> int:

@@ -116,7 +116,7 @@ def _candidates(tree: Tree, left_out: list[LeftOut]) -> dict[str, list[SourceFil
         if not hidden and foreign is None:
             by_directory.setdefault(file.directory, []).append(file)
     names = {file.name for file in by_directory.get("", [])}
-    own = any(file.name.endswith(".safetensors") for file in by_directory.get("", []))
+    own = any(".safetensors" in name for name in names)  # or an index of them
     if PIPELINE_INDEX in names:
         for file in by_directory.pop("", []):
             if file.name.endswith(".safetensors"):

@@ -102,7 +102,7 @@ class FileSystem:
     def read_into(self, file: File, buffer: memoryview, offset: int) -> int:
         """Fill `buffer` from `offset`; return how many bytes there were."""
         with _naming(file.path):
-            return os.preadv(file.descriptor, [buffer], offset)
+            return read_into(file.descriptor, buffer, offset)
 
     def sync(self, file: File) -> None:
         """Make the file's content durable. A failure is final and must not be retried.
@@ -208,6 +208,15 @@ class FileSystem:
 
 
 _FULL_SYNC: Final = getattr(fcntl, "F_FULLFSYNC", None)
+
+
+def read_into(descriptor: int, buffer: memoryview, offset: int) -> int:
+    """Fill `buffer` from `offset` of an open file; return how many bytes there were."""
+    if hasattr(os, "preadv"):
+        return os.preadv(descriptor, [buffer], offset)
+    data = os.pread(descriptor, len(buffer), offset)  # macOS before 11
+    buffer[: len(data)] = data
+    return len(data)
 
 
 def _full_sync(descriptor: int) -> None:

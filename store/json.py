@@ -37,12 +37,13 @@ def loads(data: bytes, *, floats: bool = False, constants: bool = False) -> Json
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise JsonError(f"invalid UTF-8 at byte {error.start}", "E_JSON_UTF8") from error
+    parse_float = _reject_float if not floats else None if constants else _finite_float
     try:
         value: Json = json.loads(
             text,
             object_pairs_hook=_reject_duplicates,
             parse_constant=None if constants else _reject_constant,
-            parse_float=None if floats else _reject_float,
+            parse_float=parse_float,
         )
     except JsonError:
         raise
@@ -94,6 +95,13 @@ def _reject_duplicates(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
 
 def _reject_constant(text: str) -> NoReturn:
     raise JsonError(f"`{text}` is no JSON number", "E_JSON_NUMBER")
+
+
+def _finite_float(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):  # `1e999` is Infinity in other letters
+        _reject_constant(text[:40])
+    return value
 
 
 def _reject_float(text: str) -> NoReturn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -76,13 +77,15 @@ class Memo:
     def note_origin(self, manifest: Digest, source: Path) -> None:
         """Remember which local directory a model was made from."""
         with self._mutex:
-            self._run("REPLACE INTO origin VALUES (?,?)", [(manifest.hex, str(source))])
+            # As bytes, where sqlite would refuse a text: a path need not be Unicode.
+            row = (manifest.hex, os.fsencode(source))
+            self._run("REPLACE INTO origin VALUES (?,?)", [row], create=True)
 
     def origin(self, manifest: Digest) -> Path | None:
         """Where a model was made from on this machine, if that is known."""
         with self._mutex:
             rows = self._run("SELECT source FROM origin WHERE manifest = ?", [(manifest.hex,)])
-        return Path(rows[0][0]) if rows else None
+        return Path(os.fsdecode(rows[0][0])) if rows else None
 
     def close(self) -> None:
         """Write what is pending; the memo may be used again afterwards."""
@@ -96,9 +99,13 @@ class Memo:
         rows = [(digest, *identity) for digest, identity in self._unsaved.items()]
         self._unsaved.clear()
         if rows:
-            self._run("REPLACE INTO blob VALUES (?,?,?,?,?)", rows)
+            self._run("REPLACE INTO blob VALUES (?,?,?,?,?)", rows, create=True)
 
-    def _run(self, statement: str, rows: Sequence[tuple[object, ...]]) -> list[Any]:
+    def _run(
+        self, statement: str, rows: Sequence[tuple[object, ...]], *, create: bool = False
+    ) -> list[Any]:
+        if not (create or self._connection or (self._path and self._path.exists())):
+            return []  # whoever only asks writes nothing, least of all into another's store
         import sqlite3  # noqa: PLC0415 - 8 ms that only commands with a memo should pay
 
         for _ in range(2):

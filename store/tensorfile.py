@@ -180,6 +180,8 @@ def _document(text: bytes, where: str) -> dict[str, Json]:
 
 
 def _metadata(value: Json, where: str) -> dict[str, str]:
+    if value is None:  # MLX, and so Ollama, writes `null` where there is none
+        return {}
     if not isinstance(value, dict):
         _bad(where, "E_ST_METADATA", f"`{METADATA}` is no object of strings")
     for key, text in value.items():
@@ -191,13 +193,14 @@ def _metadata(value: Json, where: str) -> dict[str, str]:
 
 
 def _entry(name: str, value: Json, where: str) -> TensorEntry:
-    if not name or not is_printable(name):
-        _bad(where, "E_NAME", f"tensor name `{printable(name)}` is empty or unprintable")
+    # The length first: to look at 99 MB of letters for one that does not print takes 10 s.
     if len(name) * 4 > limits.TENSOR_NAME_BYTES < len(name.encode()):
         message = (
             f"tensor name `{printable(name)}` is longer than {limits.TENSOR_NAME_BYTES} bytes"
         )
         _bad(where, "E_NAME", message)
+    if not name or not is_printable(name):
+        _bad(where, "E_NAME", f"tensor name `{printable(name)}` is empty or unprintable")
     if not isinstance(value, dict) or value.keys() != _FIELDS:
         expected = ", ".join(f"`{field}`" for field in sorted(_FIELDS))
         _bad(where, "E_ST_FIELDS", f"tensor `{name}` must have exactly the fields {expected}")
@@ -212,7 +215,8 @@ def _entry(name: str, value: Json, where: str) -> TensorEntry:
     shape = _shape(name, value["shape"], where)
     bits = elements(shape) * ITEM_BITS[dtype]
     if bits % 8 or bits // 8 != end - begin:
-        message = f"tensor `{name}`: shape needs {bits / 8:g} bytes, offsets give {end - begin}"
+        needed = str(bits // 8) + (f"+{bits % 8}/8" if bits % 8 else "")
+        message = f"tensor `{name}`: shape needs {needed} bytes, offsets give {end - begin}"
         _bad(where, "E_ST_SIZE", message)
     return TensorEntry(name, dtype, shape, begin, end - begin)
 
@@ -223,8 +227,10 @@ def _offsets(name: str, value: Json, where: str) -> tuple[int, int]:
         begin, end = cast("list[int]", value)
     else:
         begin, end = 0, -1
-    if not 0 <= begin <= end:
-        message = f"data_offsets {printable(str(value))}, expected integers 0 <= begin <= end"
+    if not 0 <= begin <= end <= limits.DIMENSION:
+        message = (
+            f"data_offsets {printable(str(value))}, expected integers 0 <= begin <= end < 2^63"
+        )
         _bad(where, "E_ST_OFFSETS", f"tensor `{name}`: {message}")
     return begin, end
 

@@ -13,6 +13,7 @@ from typing import Final, NoReturn
 
 from store import limits
 from store.errors import InputError, NotFoundError, StorageError
+from store.fs import read_into
 from store.paths import why_unsafe
 from store.text import printable
 
@@ -127,8 +128,10 @@ def opened(file: SourceFile) -> Iterator[int]:
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         descriptor = os.open(file.location, flags)
-    except FileNotFoundError:
-        changed(file)
+    except OSError as error:
+        if error.errno in _NO_LONGER_A_FILE:
+            changed(file)
+        raise
     try:
         if _identity(os.fstat(descriptor)) != file.identity:
             changed(file)
@@ -148,7 +151,7 @@ def read_exactly(file: SourceFile, descriptor: int, buffer: memoryview, offset: 
     """
     while buffer:
         try:
-            count = os.preadv(descriptor, [buffer], offset)
+            count = read_into(descriptor, buffer, offset)
         except OSError as error:
             raise StorageError(
                 f"`{file.path}`: {error.strerror} at byte {offset}", code="E_IO"
@@ -285,6 +288,7 @@ def _identity(seen: os.stat_result) -> Identity:
     return Identity(seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns)
 
 
+_NO_LONGER_A_FILE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 _DEPTH: Final = 64
 _OUTSIDE: Final = "Put the file itself there, or name the directory that it really is in"
 _RENAME: Final = "Rename the file: names in a model have to work on every system"

@@ -160,6 +160,12 @@ def _check_complete(shards: list[_Named]) -> None:
             code="E_SRC_AMBIGUOUS",
             hint="Move all but one set to another directory",
         )
+    if beyond := [shard for shard in shards if not 0 < shard.number <= first.count]:
+        raise InputError(
+            f"`{beyond[0].file.path}` is shard number {beyond[0].number} of {first.count}",
+            code="E_SRC_AMBIGUOUS",
+            hint="Remove or move the file that is not part of the model",
+        )
     there = {shard.number for shard in shards}
     expected = range(1, min(first.count, limits.FILES_PER_SOURCE) + 1)
     lacking = [number for number in expected if number not in there]
