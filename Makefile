@@ -31,6 +31,7 @@ soak: $(VENV)/.dev
 	$(BIN)/pytest -m slow
 	$(BIN)/python tests/soak/concurrency.py --seconds 60 --command $(BIN)/ingot
 	$(BIN)/python tests/soak/kills.py --kills 100 --command $(BIN)/ingot
+	$(BIN)/python tests/fuzz/run.py
 
 # The package itself, editable; compiled, because start-up is a promise and some environments
 # write no bytecode on import.

@@ -1,0 +1,151 @@
+"""One function for each parser that reads untrusted bytes: total, and no looser than others.
+
+A target takes any bytes. It may raise nothing but what the parser documents; whatever it
+accepts must hold up against a second opinion.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+
+from importer.inventory import read_document
+from importer.sources.safetensors import _read_index
+from importer.sources.tree import Identity, SourceFile
+from store.errors import IngotError
+from store.json import JsonError, dumps, loads
+from store.manifest import Manifest
+from store.names import ModelName
+from store.paths import why_unsafe
+from store.tensorfile import LENGTH_BYTES, data_bytes, header_length, parse_header
+from store.text import is_printable, printable
+
+_SCRATCH = Path(tempfile.mkdtemp(prefix="fuzz-"))
+
+
+def header(data: bytes) -> None:
+    """A safetensors file: what we accept, the reference accepts, with the same tensors."""
+    try:
+        length = header_length(data[:LENGTH_BYTES], len(data), "x")
+        found = parse_header(data[LENGTH_BYTES : LENGTH_BYTES + length], len(data), "x")
+    except IngotError:
+        return
+    path = _SCRATCH / f"{os.getpid()}.safetensors"
+    path.write_bytes(data)
+    try:
+        with safe_open(path, framework="np") as reference:
+            theirs = {
+                name: (piece.get_dtype(), tuple(piece.get_shape()))
+                for name in reference.keys()  # noqa: SIM118 - no mapping
+                for piece in [reference.get_slice(name)]
+            }
+    except SafetensorError as refused:
+        message = f"we accept what the reference refuses: {refused}"
+        raise AssertionError(message) from refused
+    assert theirs == {entry.name: (entry.dtype, entry.shape) for entry in found.entries}
+    assert sum(entry.nbytes for entry in found.entries) == len(data) - found.nbytes
+    for entry in found.entries:
+        assert data_bytes(entry.dtype, entry.shape) == entry.nbytes
+        assert is_printable(entry.name)
+
+
+def header_json(data: bytes) -> None:
+    """The JSON of a header, with a length and data that fit: deeper than `header` gets."""
+    needed = 0
+    try:
+        document = json.loads(data)
+        needed = max(
+            value["data_offsets"][1] for key, value in document.items() if key != "__metadata__"
+        )
+    except (ValueError, TypeError, AttributeError, KeyError, IndexError, RecursionError):
+        pass
+    size = needed if isinstance(needed, int) and 0 <= needed <= 1 << 16 else 0
+    header(struct.pack("<Q", len(data)) + data + bytes(size))
+
+
+def manifest(data: bytes) -> None:
+    """A manifest: what parses can be written, and parses to the same again."""
+    try:
+        first = Manifest.parse(data, "x")
+    except IngotError:
+        return
+    assert Manifest.parse(first.to_bytes(), "x") == first
+
+
+def index(data: bytes) -> None:
+    """A shard index: only safe relative names come out."""
+    try:
+        shards = _read_index(_file(data))
+    except IngotError:
+        return
+    assert shards
+    for shard in shards.values():
+        assert why_unsafe(shard) is None
+        assert (_SCRATCH / shard).resolve().is_relative_to(_SCRATCH.resolve())
+
+
+def config(data: bytes) -> None:
+    """A configuration: an object or an error."""
+    try:
+        document = read_document(_file(data))
+    except IngotError:
+        return
+    assert isinstance(document, dict)
+
+
+def strict_json(data: bytes) -> None:
+    """Strict JSON is a subset of Python's, and what has no float round-trips through Go's."""
+    try:
+        value = loads(data)
+    except JsonError:
+        return
+    assert value == json.loads(data)
+    assert loads(dumps(value)) == value
+
+
+def name(data: bytes) -> None:
+    """A model name: its text parses back to it, its path stays below the manifests."""
+    try:
+        found = ModelName.parse(data.decode("utf-8", "surrogateescape"))
+    except IngotError as refused:
+        shown = str(refused)
+        assert is_printable(shown)
+        return
+    assert ModelName.parse(str(found)) == found
+    assert len(found.parts) == 4
+    for part in found.parts:
+        assert "/" not in part
+        assert part not in {"", ".", ".."}
+        assert part.isascii()
+
+
+def text(data: bytes) -> None:
+    """Untrusted text: what is printed is printable, and short text is kept or escaped."""
+    shown = printable(data.decode("utf-8", "surrogateescape"), 1 << 20)
+    assert is_printable(shown)
+
+
+TARGETS: dict[str, Callable[[bytes], None]] = {
+    "header": header,
+    "header_json": header_json,
+    "manifest": manifest,
+    "index": index,
+    "config": config,
+    "strict_json": strict_json,
+    "name": name,
+    "text": text,
+}
+
+
+def _file(data: bytes) -> SourceFile:
+    path = _SCRATCH / f"{os.getpid()}.json"
+    path.write_bytes(data)
+    seen = path.stat()
+    identity = Identity(seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns)
+    return SourceFile(path.name, path, identity)
