@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,19 +11,30 @@ from cli.options import JobsOpt, JsonOpt, NameArg, StoreOpt, open_store, threads
 if TYPE_CHECKING:
     from importer.pipeline import ImportResult
     from importer.plan import Plan
+    from importer.reuse import Job
+    from store import ModelName
 
 
 def create(
     name: NameArg,
     source: Annotated[
-        Path,
-        typer.Argument(metavar="[SOURCE]", help="A directory, or a `.safetensors` file."),
-    ] = Path(),
+        str,
+        typer.Argument(
+            metavar="[SOURCE]",
+            help="A directory, a `.safetensors` file, or a model on the Hugging Face Hub: "
+            "hf:org/repo[@revision], hf.co/org/repo or its web address.",
+        ),
+    ] = ".",
     variant: Annotated[
         str | None, typer.Option(metavar="NAME", help="Of the weights, such as fp16.")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the plan and write nothing.")
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Print the plan and write nothing to the store. From the Hub only headers of "
+            "weights and small files are fetched, the latter into its cache.",
+        ),
     ] = False,
     rehash: Annotated[
         bool, typer.Option("--rehash", help="Believe no blob that is there already.")
@@ -40,20 +50,24 @@ def create(
     import time
 
     from cli.progress import listening
-    from importer.pipeline import ImportRequest, import_model, plan_import
+    from importer.hub import parse_source
+    from importer.pipeline import ImportRequest, import_model, new_jobs, plan_import
     from store import ModelName
 
     started = time.monotonic()
     request = ImportRequest(
-        ModelName.parse(name), source, variant=variant, threads=threads(jobs)
+        ModelName.parse(name),
+        parse_source(source),
+        variant=variant,
+        threads=threads(jobs),
+        rehash=rehash,
     )
     with open_store(store) as opened, listening() as listen:
-        plan = plan_import(request, opened, listen)
+        plan = plan_import(request, opened, listen, only_headers=dry_run)
         if dry_run:
-            _print_plan(request.name, plan, json=json)
+            new = new_jobs(plan, opened, trusts=not rehash)
+            _print_plan(request.name, plan, new, json=json)
             return
-        if rehash:
-            opened.memo.clear()
         result = import_model(request, plan, opened, listen)
     _print_result(result, plan, time.monotonic() - started, json=json)
 
@@ -97,11 +111,12 @@ def _print_result(result: ImportResult, plan: Plan, seconds: float, *, json: boo
 _VERBS = {"new": "wrote"}
 
 
-def _print_plan(name: object, plan: Plan, *, json: bool) -> None:
+def _print_plan(name: ModelName, plan: Plan, new: list[Job], *, json: bool) -> None:
     from cli.console import out, out_json
     from cli.plan import plan_document, plan_lines
 
     if json:
-        out_json("create", {"name": str(name), "dry_run": True, **plan_document(plan)})
+        document = plan_document(plan, new)
+        out_json("create", {"name": str(name), "dry_run": True, **document})
     else:
-        out(plan_lines(str(name), plan))
+        out(plan_lines(str(name), plan, new))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from cli.text import count, size, table
 from importer.plan import Plan
+from importer.reuse import Job
 from store.text import printable
 
 
@@ -17,7 +18,7 @@ class _Total:
     nbytes: int = 0
 
 
-def plan_lines(name: str, plan: Plan) -> Iterator[str]:
+def plan_lines(name: str, plan: Plan, new: list[Job]) -> Iterator[str]:
     """What `create --dry-run` prints."""
     facts = plan.classification
     yield f"plan for {name}: {facts.kind}{_in_words(facts.architecture)}"
@@ -36,7 +37,7 @@ def plan_lines(name: str, plan: Plan) -> Iterator[str]:
         yield f"quantized already ({facts.scheme}); imported as it is"
     for rule in plan.recipe.rules:
         yield f"{rule.pattern}  {rule.quant.name if rule.quant else 'keep'}: {rule.reason}"
-    yield f"writes at most {plan.nbytes:,} new bytes ({size(plan.nbytes)})"
+    yield _new_bytes(plan, new)
     if plan.files:
         yield ""
         yield "files kept:"
@@ -52,7 +53,7 @@ def plan_lines(name: str, plan: Plan) -> Iterator[str]:
         yield f"warning: {printable(warning, 1000)}"
 
 
-def plan_document(plan: Plan) -> dict[str, object]:
+def plan_document(plan: Plan, new: list[Job]) -> dict[str, object]:
     """What `create --dry-run --json` prints."""
     total = _sum(plan)
     return {
@@ -62,7 +63,7 @@ def plan_document(plan: Plan) -> dict[str, object]:
         "parameters": plan.parameters,
         "recipe": plan.recipe.name,
         "total": _document(total),
-        "new_bytes_at_most": plan.nbytes,
+        "new_bytes_at_most": sum(job.nbytes for job in new),
         "components": [
             {"name": component, **_document(part)} for component, part in _totals(plan).items()
         ],
@@ -86,6 +87,19 @@ def plan_document(plan: Plan) -> dict[str, object]:
         "left_out": [{"path": left.path, "reason": left.reason} for left in plan.left_out],
         "warnings": list(plan.warnings),
     }
+
+
+def _new_bytes(plan: Plan, new: list[Job]) -> str:
+    # Exact where the store has seen every source of the plan; otherwise some of what is
+    # written may turn out to be there already.
+    nbytes = sum(job.nbytes for job in new)
+    if not new:
+        return "writes no new bytes: every blob is in the store"
+    have = (
+        f"; {len(plan.jobs) - len(new):,} of {count(len(plan.jobs), 'blob')} are in the store"
+    )
+    there = have if len(new) < len(plan.jobs) else ""
+    return f"writes at most {nbytes:,} new bytes ({size(nbytes)}){there}"
 
 
 def _totals(plan: Plan) -> dict[str, _Total]:

@@ -12,9 +12,12 @@ from cli.text import count, size
 from importer.events import (
     BlobDone,
     Event,
+    Fetched,
+    Fetching,
     Listener,
     Planned,
     Published,
+    Received,
     Scanned,
     Wrote,
     silent,
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 _NAME_WIDTH = 40
+_COMMIT_DIGITS = 12
 
 
 @contextlib.contextmanager
@@ -52,14 +56,20 @@ def counting(what: str) -> Iterator[Callable[[int, int], None]]:
 
 def _say(event: Event) -> None:
     match event:
+        case Fetching(source, commit, files, nbytes):
+            what = f"{count(files, 'file')} ({size(nbytes)})" if files else "nothing"
+            talk(f"fetching {what} of {printable(source)} at {commit[:_COMMIT_DIGITS]}")
+        case Fetched(files, nbytes, seconds):
+            talk(f"fetched {count(files, 'file')} ({size(nbytes)}) in {seconds:.1f} s")
         case Scanned(tensors, files, nbytes):
             where = count(files, "file")
             talk(f"scanned {count(tensors, 'tensor')} in {where} ({size(nbytes)})")
-        case Planned(blobs, nbytes):
-            talk(f"writing {count(blobs, 'blob')} ({size(nbytes)})")
+        case Planned(blobs, nbytes, present):
+            have = f"; {present:,} of them are in the store" if present else ""
+            talk(f"writing {count(blobs, 'blob')} ({size(nbytes)}){have}")
         case Published(manifest):
             talk(f"published manifest {manifest.short}")
-        case Wrote() | BlobDone():
+        case Received() | Wrote() | BlobDone():
             pass
 
 
@@ -70,10 +80,17 @@ class _Bar:
 
     def __call__(self, event: Event) -> None:
         match event:
+            case Fetching(nbytes=nbytes):
+                self._bar.reset(self._task, total=nbytes, description="fetching")
+            case Received(path, nbytes):
+                name = printable(path, _NAME_WIDTH)
+                self._bar.update(self._task, advance=nbytes, description=name)
+            case Fetched():
+                self._bar.reset(self._task, total=None, description="reading headers")
             case Scanned():
                 pass
-            case Planned(_, nbytes):
-                self._bar.update(self._task, total=nbytes, description="writing")
+            case Planned(nbytes=nbytes):
+                self._bar.reset(self._task, total=nbytes, description="writing")
             case Wrote(blob, nbytes):
                 name = printable(blob, _NAME_WIDTH)
                 self._bar.update(self._task, advance=nbytes, description=name)

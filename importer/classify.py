@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from enum import StrEnum, unique
 from typing import Final
 
-from importer.inventory import MODULES, PIPELINE_INDEX, Document, Inventory
+from importer.inventory import Document, Inventory
 from importer.prequantized import scheme_of
+from importer.sources.choice import MODULES, PIPELINE_INDEX
 from importer.sources.tree import read_whole
 from store import limits
 from store.errors import InputError

@@ -67,13 +67,16 @@ def _ours(plan: Plan, facts: Classification) -> dict[str, Json]:
         ours["prequantized"] = facts.scheme
     if plan.inventory.variant is not None:
         ours["variant"] = plan.inventory.variant  # `verify --source` reads the same
+    if (origin := plan.inventory.origin) is not None:
+        ours["hub"] = {"commit": origin.commit, "repository": origin.repository}
     if facts.kind is SourceKind.PIPELINE:
         ours["components"] = list(plan.inventory.components)
     return sorted_keys(ours)
 
 
 def _file(file: SourceFile) -> dict[str, Json]:
-    return {"name": file.path, "size": file.size}
+    entry: dict[str, Json] = {"name": file.path, "size": file.size}
+    return sorted_keys(entry | {"sha256": file.sha256} if file.sha256 else entry)
 
 
 def _human(parameters: int | None) -> str:

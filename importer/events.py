@@ -9,6 +9,46 @@ from store import Digest, Installed
 
 
 @dataclass(frozen=True, slots=True)
+class Fetching:
+    """It is known what the Hub has; some of it is to be fetched.
+
+    Attributes:
+        source: `org/name`.
+        nbytes: that the cache lacks.
+    """
+
+    source: str
+    commit: str
+    files: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """Some bytes of a file from the Hub are here, perhaps from an earlier run.
+
+    Attributes:
+        nbytes: negative when they were damaged and have to come again.
+    """
+
+    path: str
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """Everything that was to be fetched is here.
+
+    Attributes:
+        seconds: that it took.
+    """
+
+    files: int
+    nbytes: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Scanned:
     """The source's headers were read.
 
@@ -26,11 +66,13 @@ class Planned:
     """Everything is decided; nothing is written yet.
 
     Attributes:
-        nbytes: that the import will write, at most.
+        nbytes: of all blobs.
+        present: blobs that the store is known to have.
     """
 
     blobs: int
     nbytes: int
+    present: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +103,7 @@ class Published:
     manifest: Digest
 
 
-Event = Scanned | Planned | Wrote | BlobDone | Published
+Event = Fetching | Received | Fetched | Scanned | Planned | Wrote | BlobDone | Published
 Listener = Callable[[Event], None]
 """Called from several threads, one at a time."""
 

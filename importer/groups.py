@@ -10,7 +10,7 @@ from typing import Final
 # nothing follows the first block, nothing follows a later one, and to look again at each
 # of them takes 4 ms for a name that a hostile file repeats 90 000 times.
 _GROUP: Final = re.compile(
-    r"(?>(?:^|.*?[./])(?:layers|blocks|h)\.[0-9]+\.)(?:.*?\.)?"
+    r"(?>(?:^|.*?[./])(?:layers|blocks|h)\.[0-9]+\.)(?:.*?\.)??"
     r"(?:experts|shared_experts|shared_expert|shared_mlp|switch_mlp)(?=\..)"
 )
 

@@ -7,17 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from importer.sources.choice import check_variant, choose, no_weights
 from importer.sources.kept import why_left_out
 from importer.sources.safetensors import SourceTensor, Weights, read_tensors, read_weights
-from importer.sources.tree import LeftOut, SourceFile, Tree, read_tree, read_whole
-from importer.sources.weights import select_weights
+from importer.sources.tree import LeftOut, Origin, SourceFile, Tree, read_tree, read_whole
 from store import limits
 from store.errors import InputError, UnsupportedError
 from store.json import Json, JsonError, loads
 from store.text import printable
 
-PIPELINE_INDEX: Final = "model_index.json"
-MODULES: Final = "modules.json"
 CONFIG: Final = "config.json"
 
 Document = Mapping[str, Json]
@@ -36,6 +34,8 @@ class Inventory:
         components: directories with weights, `""` for the source itself, sorted.
         configs: the `config.json` of each directory that has one.
         variant: of the weights, which was asked for.
+        origin: the Hub repository that it comes from, if it does.
+        notes: what the user should know about how it came here.
     """
 
     root: Path
@@ -46,6 +46,8 @@ class Inventory:
     components: tuple[str, ...]
     configs: Mapping[str, Document]
     variant: str | None = None
+    origin: Origin | None = None
+    notes: tuple[str, ...] = ()
 
     def file(self, path: str) -> SourceFile | None:
         """The kept file at a relative path, if there is one."""
@@ -64,10 +66,6 @@ class Inventory:
 def read_inventory(source: Path, variant: str | None = None) -> Inventory:
     """Read what there is in a checkpoint directory, or in a single `.safetensors` file.
 
-    A directory is a component when it has weights: the source itself, and below a
-    `model_index.json` or a `modules.json`, or where the source itself has none, every
-    subdirectory.
-
     Args:
         variant: of the weights, such as `fp16`.
 
@@ -77,20 +75,26 @@ def read_inventory(source: Path, variant: str | None = None) -> Inventory:
         UnsupportedError: no format that we read.
     """
     tree = read_tree(source)
-    if source.is_file():
-        return _single_file(tree)
+    return _single_file(tree) if source.is_file() else take_inventory(tree, variant)
+
+
+def take_inventory(tree: Tree, variant: str | None = None) -> Inventory:
+    """Read what there is in a checkpoint directory, wherever its files are.
+
+    Raises:
+        InputError: it is malformed, incomplete or hostile.
+        UnsupportedError: no format that we read.
+    """
     by_path = {file.path: file for file in tree.files}
-    left_out = list(tree.left_out)
-    weights: dict[str, Weights] = {}
-    for directory, files in _candidates(tree, left_out).items():
-        selection = select_weights(files, variant)
-        if selection is not None:
-            weights[directory] = read_weights(selection, by_path, directory)
-            left_out += selection.left_out
+    choice = choose(by_path, variant)
+    weights = {
+        directory: read_weights(selection, by_path, directory)
+        for directory, selection in choice.weights.items()
+    }
     if not any(part.tensors for part in weights.values()):
-        _no_weights(tree)
-    _check_variant(weights, variant)
-    return _inventory(tree, weights, left_out, variant)
+        no_weights(by_path, str(tree.root))
+    check_variant((file.path for part in weights.values() for file in part.files), variant)
+    return _inventory(tree, weights, [*tree.left_out, *choice.left_out], variant)
 
 
 def read_document(file: SourceFile) -> Document:
@@ -106,25 +110,6 @@ def read_document(file: SourceFile) -> Document:
     if not isinstance(value, dict):
         raise InputError(f"`{file.path}` is no JSON object", code="E_CONFIG")
     return value
-
-
-def _candidates(tree: Tree, left_out: list[LeftOut]) -> dict[str, list[SourceFile]]:
-    by_directory: dict[str, list[SourceFile]] = {}
-    for file in tree.files:
-        hidden = any(part.startswith(".") for part in file.directory.split("/"))
-        foreign = why_left_out(f"{file.directory}/x") if file.directory else None
-        if not hidden and foreign is None:
-            by_directory.setdefault(file.directory, []).append(file)
-    names = {file.name for file in by_directory.get("", [])}
-    own = any(".safetensors" in name for name in names)  # or an index of them
-    if PIPELINE_INDEX in names:
-        for file in by_directory.pop("", []):
-            if file.name.endswith(".safetensors"):
-                reason = "beside the components of a pipeline"
-                left_out.append(LeftOut(file.path, reason))
-    elif own and MODULES not in names:
-        return {"": by_directory[""]}
-    return dict(sorted(by_directory.items(), key=lambda item: item[0].encode()))
 
 
 def _inventory(
@@ -163,6 +148,8 @@ def _inventory(
         tuple(weights),
         configs,
         variant,
+        tree.origin,
+        tree.notes,
     )
 
 
@@ -176,35 +163,8 @@ def _single_file(tree: Tree) -> Inventory:
         )
     tensors = sorted(read_tensors(file), key=lambda tensor: tensor.name.encode())
     if not tensors:
-        _no_weights(tree)
+        no_weights((file.path,), str(tree.root))
     return Inventory(tree.root, tuple(tensors), (), (file,), (), ("",), {})
-
-
-def _no_weights(tree: Tree) -> None:
-    other = [file.path for file in tree.files if why_left_out(file.path)]
-    if other:
-        raise UnsupportedError(
-            f"no safetensors weights, only formats that ingot does not read yet, such as "
-            f"`{printable(other[0])}`",
-            code="E_FORMAT",
-            hint="Save the model as safetensors, or fetch a revision that has them",
-        )
-    raise InputError(
-        f"no weights in `{printable(str(tree.root))}`",
-        code="E_SRC_EMPTY",
-        hint="SOURCE is a directory with `*.safetensors` files",
-    )
-
-
-def _check_variant(weights: dict[str, Weights], variant: str | None) -> None:
-    names = [file.name for part in weights.values() for file in part.files]
-    marks = (f".{variant}.", f".{variant}-")  # not `.fp` in `.fp16.`
-    if variant is not None and not any(mark in name for name in names for mark in marks):
-        raise InputError(
-            f"no weights of variant `{printable(variant)}`",
-            code="E_SRC_VARIANT",
-            hint="Leave `--variant` away, or name one that the source has",
-        )
 
 
 def _path(file: SourceFile) -> str:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from importer.classify import classify
 from importer.config import config_bytes
 from importer.events import Listener, Planned, Published, Scanned, silent
-from importer.inventory import read_inventory
+from importer.fetch import fetched
+from importer.hub import HubSource
+from importer.inventory import Inventory, read_inventory, take_inventory
 from importer.plan import BlobPlan, FilePlan, Plan, make_plan
 from importer.recipe import PLAIN, Recipe
+from importer.reuse import Job, Reuse
 from importer.sources.tree import check_unchanged
 from importer.space import check_space
-from importer.write import Job, Written, write_blobs
+from importer.write import Written, write_blobs
 from store import BlobRef, Digest, Installed, Layer, Manifest, MediaType, ModelName, Store
 from store.errors import UsageError
 from store.manifest import CONFIG_MEDIA_TYPE
@@ -26,16 +30,18 @@ class ImportRequest:
     """What the user asked for.
 
     Attributes:
-        source: a directory or file.
+        source: a directory or file, or a repository on the Hub.
         variant: of the weights, such as `fp16`, or None.
         threads: that write blobs.
+        rehash: believe nothing that the store noted earlier.
     """
 
     name: ModelName
-    source: Path
+    source: Path | HubSource
     recipe: Recipe = PLAIN
     variant: str | None = None
     threads: int = 1
+    rehash: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +65,27 @@ class ImportResult:
         return len(refs), sum(ref.size for ref in refs)
 
 
-def plan_import(request: ImportRequest, store: Store, listen: Listener = silent) -> Plan:
-    """Decide everything; read no weight and write nothing.
+def plan_import(
+    request: ImportRequest,
+    store: Store,
+    listen: Listener = silent,
+    *,
+    only_headers: bool = False,
+) -> Plan:
+    """Decide everything; read no weight and write nothing to the store.
+
+    Args:
+        only_headers: fetch no weights from the Hub; the plan can then not be carried out.
 
     Raises:
         IngotError: the source cannot be imported as it was asked.
     """
-    inventory = read_inventory(request.source, request.variant)
-    _check_apart(inventory.root, store.layout.root.resolve())
-    weights = inventory.weights
-    listen(Scanned(len(inventory.tensors), len(weights), sum(file.size for file in weights)))
-    return make_plan(inventory, classify(inventory), request.recipe)
+    with _inventory(request, listen, only_headers=only_headers) as inventory:
+        _check_apart(inventory.root, store.layout.root.resolve())
+        weights = inventory.weights
+        nbytes = sum(file.size for file in weights)
+        listen(Scanned(len(inventory.tensors), len(weights), nbytes))
+        return make_plan(inventory, classify(inventory), request.recipe)
 
 
 def import_model(
@@ -82,13 +98,17 @@ def import_model(
         OSError: likewise.
     """
     store.catalog.check_case(request.name)
-    check_space(store, plan.sizes)
-    jobs: tuple[Job, ...] = (*plan.blobs, *plan.files)
-    listen(Planned(len(jobs), plan.nbytes))
+    jobs = plan.jobs
+    new = new_jobs(plan, store, trusts=not request.rehash)
+    check_space(store, (job.nbytes for job in new))
+    listen(Planned(len(jobs), plan.nbytes, len(jobs) - len(new)))
     with store.writing(request.name) as writer:
+        if request.rehash:
+            store.memo.clear()
+        reuse = Reuse(store, plan, trusts=not request.rehash)
 
         def write(some: Sequence[Job]) -> list[Written]:
-            return write_blobs(some, writer, request.threads, listen)
+            return write_blobs(some, writer, reuse, request.threads, listen)
 
         written = write(jobs)
         config = Written(*writer.put(config_bytes(plan)))
@@ -109,9 +129,28 @@ def import_model(
             replaced = writer.publish(request.name, manifest)
     digest = Digest.of(manifest.to_bytes())
     store.memo.note_origin(digest, plan.inventory.root)
+    store.memo.save()
     listen(Published(digest))
     was = replaced.digest if replaced is not None else None
     return ImportResult(request.name, digest, was, (*written, config))
+
+
+def new_jobs(plan: Plan, store: Store, *, trusts: bool = True) -> list[Job]:
+    """The jobs of a plan whose blobs the store is not known to have; reads no source."""
+    reuse = Reuse(store, plan, learns=False, trusts=trusts)
+    return [job for job in plan.jobs if not reuse.is_present(job)]
+
+
+@contextlib.contextmanager
+def _inventory(
+    request: ImportRequest, listen: Listener, *, only_headers: bool
+) -> Iterator[Inventory]:
+    source, variant = request.source, request.variant
+    if isinstance(source, HubSource):
+        with fetched(source, variant, listen, only_headers=only_headers) as tree:
+            yield take_inventory(tree, variant)
+    else:
+        yield read_inventory(source, variant)
 
 
 def _layer(job: BlobPlan | FilePlan, ref: BlobRef) -> Layer:

@@ -105,17 +105,14 @@ class Plan:
             yield from blob.tensors
 
     @property
-    def sizes(self) -> Iterator[int]:
-        """The size in bytes of every blob that the import makes, but the configuration."""
-        for blob in self.blobs:
-            yield blob.nbytes
-        for file in self.files:
-            yield file.nbytes
+    def jobs(self) -> tuple[BlobPlan | FilePlan, ...]:
+        """Every blob that the import makes but the configuration, as in the manifest."""
+        return (*self.blobs, *self.files)
 
     @property
     def nbytes(self) -> int:
         """Bytes of all blobs but the configuration."""
-        return sum(self.sizes)
+        return sum(job.nbytes for job in self.jobs)
 
     @property
     def parameters(self) -> int | None:
@@ -214,6 +211,7 @@ def _check_names(blobs: list[BlobPlan]) -> None:
 
 
 def _warnings(blobs: list[BlobPlan], inventory: Inventory) -> Iterator[str]:
+    yield from inventory.notes
     for blob in blobs:
         if len(blob.header) - LENGTH_BYTES > limits.SMALL_READER_HEADER:
             yield (

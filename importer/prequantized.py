@@ -45,9 +45,9 @@ def _scheme_of_tensor(  # noqa: PLR0911 - one return for each scheme
         return "compressed-tensors"
     if last == "weight" and dtype == "U32" and f"{stem}.scales" in dtypes:
         return "mlx"
-    if last.endswith("_blocks") and dtypes.get(f"{name[:-7]}_scales") == "U8":
+    if last.endswith("_blocks") and dtype == dtypes.get(f"{name[:-7]}_scales") == "U8":
         return "mxfp4"
-    if last == "blocks" and dtypes.get(f"{stem}.scales") == "U8":
+    if last == "blocks" and dtype == dtypes.get(f"{stem}.scales") == "U8":
         return "mxfp4"  # GPT-OSS as OpenAI names it
     if ".quant_state.bitsandbytes__" in name or (last == "SCB" and f"{stem}.weight" in dtypes):
         return "bitsandbytes"

@@ -9,11 +9,11 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Final
 
-from importer.events import BlobDone, Listener, Wrote
-from importer.plan import BlobPlan, FilePlan, TensorPlan
-from importer.sources.tree import SourceFile, opened, read_exactly
+from importer.events import BlobDone, Event, Listener, Wrote
+from importer.plan import FilePlan, TensorPlan
+from importer.reuse import Job, Piece, Reuse, pieces_of
+from importer.sources.tree import opened, read_exactly
 from store import BlobRef, Installed
-from store.blobs import BlobWriter
 from store.fs import Buffer
 from store.writer import Writer
 
@@ -33,22 +33,20 @@ class Written:
     installed: Installed
 
 
-Job = BlobPlan | FilePlan
-
-
 def write_blobs(
-    jobs: Sequence[Job], writer: Writer, threads: int, listen: Listener
+    jobs: Sequence[Job], writer: Writer, reuse: Reuse, threads: int, listen: Listener
 ) -> list[Written]:
     """Write every blob and file of a plan; give what became of each, in the plan's order.
 
     The largest comes first, so that no thread is left alone with a long one at the end. Each
-    thread holds one buffer of `CHUNK` bytes.
+    thread holds one buffer of `CHUNK` bytes. What the store is known to have is not made
+    again.
 
     Raises:
         InputError: the source changed.
         OSError: reading or writing failed; nothing is published.
     """
-    engine = _Engine(jobs, writer, listen)
+    engine = _Engine(jobs, writer, reuse, listen)
     count = max(1, min(threads, len(jobs)))
     with ThreadPoolExecutor(count) as pool:
         # One task for each thread, which takes jobs from a common queue: a future for each
@@ -66,12 +64,15 @@ def write_blobs(
 
 
 class _Engine:
-    def __init__(self, jobs: Sequence[Job], writer: Writer, listen: Listener) -> None:
+    def __init__(
+        self, jobs: Sequence[Job], writer: Writer, reuse: Reuse, listen: Listener
+    ) -> None:
         self.stop = threading.Event()
         self.done: dict[int, Written] = {}
         self._jobs = jobs
         self._queue = deque(sorted(range(len(jobs)), key=lambda n: (-jobs[n].nbytes, n)))
         self._writer = writer
+        self._reuse = reuse
         self._listen = listen
         self._mutex = threading.Lock()
         self._own = threading.local()
@@ -91,26 +92,45 @@ class _Engine:
 
     def _run(self, job: Job) -> Written:
         name = job.file.path if isinstance(job, FilePlan) else job.name
+        fingerprints: list[bytes] = []
+        ref = self._reuse.recall(job)
+        if ref is None and self._reuse.expects(job):
+            # Reading costs a tenth of hashing and writing, and a blob with this very header
+            # was made before: a file that was only touched, moved or fetched again.
+            fingerprints = [self._copy(piece, lambda _: None) for piece in pieces_of(job)]
+            ref = self._reuse.look_up(job, fingerprints)
+        if ref is not None and self._writer.reuse(ref):
+            done = Written(ref, Installed.REUSED)
+            self._tell(Wrote(name, ref.size))
+        else:
+            done, fingerprints = self._make(job, name)
+        if fingerprints:
+            self._reuse.note(job, fingerprints, done.ref)
+        self._tell(BlobDone(name, done.ref.size, done.installed))
+        return done
+
+    def _make(self, job: Job, name: str) -> tuple[Written, list[bytes]]:
         blob = self._writer.new_blob()
+
+        def write(data: Buffer) -> None:
+            blob.write(data)
+            self._tell(Wrote(name, len(data)))
+
         try:
-            write = self._counted(blob, name)
             if isinstance(job, FilePlan):
-                self._copy(job.file, 0, job.file.size, write)
+                fingerprints = [self._copy(piece, write) for piece in pieces_of(job)]
             else:
                 write(job.header)
-                for tensor in job.tensors:
-                    self._tensor(tensor, write)
+                fingerprints = [self._tensor(tensor, write) for tensor in job.tensors]
             if self.stop.is_set():
                 raise StoppedError
             ref, installed = self._writer.commit(blob)
         finally:
             blob.close()
         assert ref.size == job.nbytes, f"`{name}`: planned {job.nbytes}, wrote {ref.size}"
-        with self._mutex:
-            self._listen(BlobDone(name, ref.size, installed))
-        return Written(ref, installed)
+        return Written(ref, installed), fingerprints
 
-    def _tensor(self, plan: TensorPlan, write: Callable[[Buffer], None]) -> None:
+    def _tensor(self, plan: TensorPlan, write: Callable[[Buffer], None]) -> bytes:
         # The first part streams; the small ones wait for their turn in the file.
         later: list[list[bytes]] = [[] for _ in plan.parts[1:]]
 
@@ -122,21 +142,19 @@ class _Engine:
 
         tensor = plan.tensor
         row = plan.codec.row_bytes(tensor.shape)
-        self._copy(
-            tensor.file, tensor.offset, tensor.nbytes, encode, max(1, CHUNK // row) * row
-        )
+        whole_rows = max(1, CHUNK // row) * row
+        source = (tensor.file, tensor.offset, tensor.nbytes)
+        fingerprint = self._copy(source, encode, whole_rows)
         for pieces in later:
             for piece in pieces:
                 write(piece)
+        return fingerprint
 
     def _copy(
-        self,
-        file: SourceFile,
-        offset: int,
-        nbytes: int,
-        write: Callable[[memoryview], None],
-        chunk: int = CHUNK,
-    ) -> None:
+        self, source: Piece, write: Callable[[memoryview], None], chunk: int = CHUNK
+    ) -> bytes:
+        file, offset, nbytes = source
+        fingerprint = self._reuse.fingerprint()
         buffer = self._buffer(min(chunk, max(nbytes, 1)))
         with opened(file) as descriptor:
             for start in range(0, nbytes, chunk):
@@ -144,7 +162,9 @@ class _Engine:
                     raise StoppedError
                 piece = buffer[: min(chunk, nbytes - start)]
                 read_exactly(file, descriptor, piece, offset + start)
+                fingerprint.update(piece)
                 write(piece)
+        return fingerprint.digest()
 
     def _buffer(self, size: int) -> memoryview:
         buffer: memoryview | None = getattr(self._own, "buffer", None)
@@ -152,10 +172,6 @@ class _Engine:
             buffer = self._own.buffer = memoryview(bytearray(max(size, CHUNK)))
         return buffer
 
-    def _counted(self, blob: BlobWriter, name: str) -> Callable[[Buffer], None]:
-        def write(data: Buffer) -> None:
-            blob.write(data)
-            with self._mutex:
-                self._listen(Wrote(name, len(data)))
-
-        return write
+    def _tell(self, event: Event) -> None:
+        with self._mutex:
+            self._listen(event)

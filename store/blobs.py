@@ -171,9 +171,11 @@ class BlobWriter:
 
     def write(self, chunk: Buffer) -> None:
         """Append a chunk; the caller may reuse its buffer afterwards."""
-        self._sha256.update(chunk)
-        self._fs.write(self._file, chunk)
-        self.size += len(chunk)
+        # Flat, because the length of an array's view counts its items.
+        view = memoryview(chunk).cast("B")
+        self._sha256.update(view)
+        self._fs.write(self._file, view)
+        self.size += len(view)
 
     def finish(self) -> BlobRef:
         """Make the content durable and read-only, and close the file.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from store.errors import IntegrityError
+from store.text import printable
 
 _DIGITS: Final = frozenset("0123456789abcdef")
 _LENGTH: Final = 64
@@ -25,7 +26,8 @@ class Digest:
     def __post_init__(self) -> None:
         if not _is_hex(self.hex):
             raise IntegrityError(
-                f"`{self.hex[:80]}` is no SHA-256, expected 64 lower-case hexadecimal digits",
+                f"`{printable(self.hex, 80)}` is no SHA-256, expected 64 lower-case "
+                "hexadecimal digits",
                 code="E_DIGEST",
             )
 
@@ -46,7 +48,8 @@ class Digest:
         algorithm, separator, encoded = text.partition(":")
         if algorithm != "sha256" or not separator:
             raise IntegrityError(
-                f"`{text[:80]}` is no digest, expected `sha256:` and 64 hexadecimal digits",
+                f"`{printable(text, 80)}` is no digest, expected `sha256:` and 64 hexadecimal "
+                "digits",
                 code="E_DIGEST",
             )
         return cls(encoded)

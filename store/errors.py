@@ -71,6 +71,18 @@ class NotFoundError(IngotError):
     exit_code = 9
 
 
+class NetworkError(IngotError):
+    """The network or the server behind it failed; trying again may help."""
+
+    exit_code = 10
+
+
+class AuthError(IngotError):
+    """The server wants other credentials, or any."""
+
+    exit_code = 11
+
+
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import NoReturn, TypeAlias, TypeVar
 
 from store import limits
+from store.text import printable
 
 Json: TypeAlias = bool | int | float | str | list["Json"] | dict[str, "Json"] | None
 _T = TypeVar("_T")
@@ -88,7 +89,7 @@ def _reject_duplicates(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise JsonError(f"duplicate key `{key[:200]}`", "E_JSON_DUPLICATE")
+                raise JsonError(f"duplicate key `{printable(key)}`", "E_JSON_DUPLICATE")
             seen.add(key)
     return value
 
@@ -110,7 +111,7 @@ def _reject_float(text: str) -> NoReturn:
 
 def _check_depth(value: Json) -> None:
     level: list[Json] = [value]
-    for _ in range(limits.JSON_DEPTH + 1):
+    for _ in range(limits.JSON_DEPTH):
         level = [child for parent in level for child in _containers(parent)]
         if not level:
             return

@@ -145,8 +145,11 @@ class Manifest:
         if not isinstance(document, dict):
             _bad(where, "is no JSON object")
         version, layers = document.get("schemaVersion"), document.get("layers")
+        media_type = document.get("mediaType", "")
         if type(version) is not int or not isinstance(layers, list):
             _bad(where, "needs an integer `schemaVersion` and a list `layers`")
+        if not isinstance(media_type, str):
+            _bad(where, "`mediaType` is no string")
         if len(layers) > limits.LAYERS:
             message = f"{len(layers)} layers, the limit is {limits.LAYERS}"
             _bad(where, message, code="E_LIMIT")
@@ -155,7 +158,7 @@ class Manifest:
             _layer(document.get("config"), where),
             tuple(_layer(layer, where) for layer in layers),
             version,
-            str(document.get("mediaType", "")),
+            media_type,
             {key: value for key, value in document.items() if key not in known},
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -20,16 +21,36 @@ CREATE TABLE IF NOT EXISTS blob (
     digest TEXT PRIMARY KEY,
     inode INTEGER, size INTEGER, mtime_ns INTEGER, ctime_ns INTEGER
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS origin (manifest TEXT PRIMARY KEY, source TEXT) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS origin (manifest TEXT PRIMARY KEY, source BLOB) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS secret (one INTEGER PRIMARY KEY CHECK (one = 1), seed INTEGER);
+CREATE TABLE IF NOT EXISTS product (
+    key BLOB PRIMARY KEY, header BLOB, digest TEXT, size INTEGER
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS product_header ON product (header);
+CREATE TABLE IF NOT EXISTS source (
+    path BLOB PRIMARY KEY,
+    device INTEGER, inode INTEGER, size INTEGER, mtime_ns INTEGER, looked_ns INTEGER
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS piece (
+    path BLOB, offset INTEGER, nbytes INTEGER, fingerprint BLOB,
+    PRIMARY KEY (path, offset, nbytes)
+) WITHOUT ROWID;
 """
 _BUSY_SECONDS: Final = 2.0
 _SAVE_EVERY: Final = 256
+_SAVE_SECONDS: Final = 1.0
+"""How much work a kill may cost, at most: what is not saved is made again."""
+_GRANULARITY_NS: Final = 2 * 10**9
+"""Of the coarsest clock that stamps files (FAT), as nothing tells which one did."""
 
+_LARGEST: Final = 2**63 - 1
 _Identity = tuple[int, int, int, int]
+Pieces = dict[tuple[int, int], bytes]
+"""Offset and size of parts of a source file, each with its fingerprint."""
 
 
 class Memo:
-    """Which blob files this store has written or hashed, and where models came from.
+    """Which blob files and source files this store has seen, and what it made of them.
 
     It never decides a content address: a blob is believed only while inode, size, mtime and
     ctime are what they were. Every failure of the database means "not known"; a damaged file
@@ -42,50 +63,126 @@ class Memo:
         self._mutex = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         # One transaction for each blob would cost more than the blob, and a long one would
-        # lock other processes out: notes wait here. What a crash forgets is hashed again.
-        self._unsaved: dict[str, _Identity] = {}
+        # lock other processes out: notes wait here. What a crash forgets is made again.
+        self._blobs: dict[str, _Identity] = {}
+        self._unsaved: dict[str, list[tuple[object, ...]]] = {}
+        self._saved = time.monotonic()
 
     def knows(self, digest: Digest, status: Status) -> bool:
         """Whether this very file was seen to hold the bytes of `digest`."""
         with self._mutex:
-            noted = self._unsaved.get(digest.hex)
+            noted = self._blobs.get(digest.hex)
             if noted is None:
                 query = "SELECT inode, size, mtime_ns, ctime_ns FROM blob WHERE digest = ?"
-                rows = self._run(query, [(digest.hex,)])
-                noted = rows[0] if rows else None
+                noted = self._one(query, (digest.hex,))
         return noted == _identity(status)
 
     def note(self, digest: Digest, status: Status) -> None:
         """Remember that this file holds the bytes of `digest`."""
         with self._mutex:
-            self._unsaved[digest.hex] = _identity(status)
-            if len(self._unsaved) >= _SAVE_EVERY:
-                self._save()
+            identity = self._blobs[digest.hex] = _identity(status)
+            self._later("REPLACE INTO blob VALUES (?,?,?,?,?)", (digest.hex, *identity))
 
     def forget(self, digest: Digest) -> None:
         """Drop what is known of a blob."""
         with self._mutex:
-            self._unsaved.pop(digest.hex, None)
+            self._save()
+            self._blobs.pop(digest.hex, None)
             self._run("DELETE FROM blob WHERE digest = ?", [(digest.hex,)])
 
     def clear(self) -> None:
         """Forget every blob, so that none is believed unread."""
         with self._mutex:
-            self._unsaved.clear()
+            self._save()
+            self._blobs.clear()
             self._run("DELETE FROM blob", [()])
 
     def note_origin(self, manifest: Digest, source: Path) -> None:
         """Remember which local directory a model was made from."""
         with self._mutex:
             # As bytes, where sqlite would refuse a text: a path need not be Unicode.
-            row = (manifest.hex, os.fsencode(source))
-            self._run("REPLACE INTO origin VALUES (?,?)", [row], create=True)
+            self._later("REPLACE INTO origin VALUES (?,?)", (manifest.hex, os.fsencode(source)))
 
     def origin(self, manifest: Digest) -> Path | None:
         """Where a model was made from on this machine, if that is known."""
         with self._mutex:
-            rows = self._run("SELECT source FROM origin WHERE manifest = ?", [(manifest.hex,)])
-        return Path(os.fsdecode(rows[0][0])) if rows else None
+            row = self._one("SELECT source FROM origin WHERE manifest = ?", (manifest.hex,))
+        return Path(os.fsdecode(row[0])) if row else None
+
+    def seed(self, *, create: bool) -> int | None:
+        """The secret that fingerprints of this store are seeded with, or None without one.
+
+        XXH3 is no cryptographic hash: who does not know the seed cannot make two tensors
+        that this store takes for one.
+
+        Args:
+            create: make one where there is none.
+        """
+        query = "SELECT seed FROM secret"
+        with self._mutex:
+            row = self._one(query)
+            if row is None and create:
+                fresh = int.from_bytes(os.urandom(7), "little")
+                self._run("INSERT OR IGNORE INTO secret VALUES (1, ?)", [(fresh,)], create=True)
+                row = self._one(query)
+        return row[0] if row and type(row[0]) is int and 0 <= row[0] < 1 << 64 else None
+
+    def product(self, key: bytes) -> tuple[Digest, int] | None:
+        """The digest and size of the blob that these fingerprints gave, if that is known."""
+        with self._mutex:
+            row = self._one("SELECT digest, size FROM product WHERE key = ?", (key,))
+        # SQLite notices a torn page, but not a flipped bit in a value.
+        found = Digest.from_file_name(f"sha256-{row[0]}") if row else None
+        return (found, row[1]) if row and found and type(row[1]) is int else None
+
+    def has_product(self, header: bytes) -> bool:
+        """Whether any blob with this header (its SHA-256) was made."""
+        with self._mutex:
+            return self._one("SELECT 1 FROM product WHERE header = ?", (header,)) is not None
+
+    def note_product(self, key: bytes, header: bytes, digest: Digest, size: int) -> None:
+        """Remember which blob some fingerprints and a header gave."""
+        row = (key, header, digest.hex, size)
+        with self._mutex:
+            self._later("REPLACE INTO product VALUES (?,?,?,?)", row)
+
+    def pieces(self, path: Path, identity: _Identity) -> Pieces:
+        """What is known of a source file that still has this identity; none otherwise.
+
+        A file that was written within the clock's granularity of the last look may have been
+        written again without a trace, so it is not believed (as git's "racy" entries).
+
+        Args:
+            identity: device, inode, size, mtime.
+        """
+        query = "SELECT device, inode, size, mtime_ns, looked_ns FROM source WHERE path = ?"
+        key = (os.fsencode(path),)
+        with self._mutex:
+            row = self._one(query, key)
+            if row is None or row[:4] != identity or type(row[4]) is not int:
+                return {}
+            if identity[3] >= row[4] - _GRANULARITY_NS:
+                return {}
+            query = "SELECT offset, nbytes, fingerprint FROM piece WHERE path = ?"
+            return {(offset, size): found for offset, size, found in self._run(query, [key])}
+
+    def look_at(self, path: Path, identity: _Identity, now_ns: int) -> None:
+        """Begin to take notes of a source file as it is now, and forget what it was."""
+        key = (os.fsencode(path),)
+        with self._mutex:
+            self._run("DELETE FROM piece WHERE path = ?", [key], create=True)
+            self._later("REPLACE INTO source VALUES (?,?,?,?,?,?)", (*key, *identity, now_ns))
+
+    def note_piece(self, path: Path, offset: int, nbytes: int, fingerprint: bytes) -> None:
+        """Remember the fingerprint of a part of a source file."""
+        row = (os.fsencode(path), offset, nbytes, fingerprint)
+        with self._mutex:
+            self._later("REPLACE INTO piece VALUES (?,?,?,?)", row)
+
+    def save(self) -> None:
+        """Write what is pending."""
+        with self._mutex:
+            self._save()
 
     def close(self) -> None:
         """Write what is pending; the memo may be used again afterwards."""
@@ -95,11 +192,22 @@ class Memo:
                 self._connection.close()
                 self._connection = None
 
+    def _later(self, statement: str, row: tuple[object, ...]) -> None:
+        rows = self._unsaved.setdefault(statement, [])
+        rows.append(row)
+        if len(rows) >= _SAVE_EVERY or time.monotonic() - self._saved > _SAVE_SECONDS:
+            self._save()
+
     def _save(self) -> None:
-        rows = [(digest, *identity) for digest, identity in self._unsaved.items()]
+        for statement, rows in self._unsaved.items():
+            self._run(statement, rows, create=True)
         self._unsaved.clear()
-        if rows:
-            self._run("REPLACE INTO blob VALUES (?,?,?,?,?)", rows, create=True)
+        self._blobs.clear()
+        self._saved = time.monotonic()
+
+    def _one(self, query: str, row: tuple[object, ...] = ()) -> tuple[Any, ...] | None:
+        rows = self._run(query, [row])
+        return rows[0] if rows else None
 
     def _run(
         self, statement: str, rows: Sequence[tuple[object, ...]], *, create: bool = False
@@ -116,8 +224,8 @@ class Memo:
                         return database.execute(statement, rows[0]).fetchall()
                     database.executemany(statement, rows)
                     return []
-            except sqlite3.OperationalError:
-                break  # locked for long, read-only, a full disk: not known
+            except (sqlite3.OperationalError, OverflowError):
+                break  # locked for long, read-only, a full disk, 64 bits: not known
             except sqlite3.DatabaseError:
                 self._start_over()
         return []
@@ -145,4 +253,5 @@ class Memo:
 
 
 def _identity(status: Status) -> _Identity:
-    return (status.inode, status.size, status.mtime_ns, status.ctime_ns)
+    # SQLite's integers have 63 bits and a sign; some file systems use 64 for inodes.
+    return (status.inode & _LARGEST, status.size, status.mtime_ns, status.ctime_ns)

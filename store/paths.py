@@ -8,7 +8,7 @@ from pathlib import Path
 from store import limits
 from store.text import is_printable
 
-_RESERVED = frozenset({"con", "prn", "aux", "nul"}) | {
+_RESERVED = frozenset({"con", "prn", "aux", "nul", "conin$", "conout$"}) | {
     port + number for port in ("com", "lpt") for number in "0123456789¹²³"
 }
 _WINDOWS_REFUSES = frozenset('<>:"|?*\\')
@@ -75,7 +75,7 @@ def why_unsafe(path: str) -> str | None:  # noqa: PLR0911 - a list of reasons
     """
     if not path:
         return "is empty"
-    if len(path.encode("utf-8", "surrogateescape")) > limits.PATH_BYTES:
+    if len(path.encode("utf-8", "surrogatepass")) > limits.PATH_BYTES:
         return f"is longer than {limits.PATH_BYTES} bytes"
     if not is_printable(path):
         return "has characters that cannot be printed"

@@ -146,10 +146,8 @@ class Store:
 
     def _write_version(self) -> None:
         # Renamed into place, so that nobody ever reads half a version; in tmp/, where gc
-        # removes what a killed process leaves.
-        partial = self.layout.tmp / f"VERSION-{self.fs.process()}"
-        with contextlib.suppress(FileNotFoundError):
-            self.fs.unlink(partial)
+        # removes what a killed process leaves. By chance, as containers share process ids.
+        partial = self.layout.tmp / f"VERSION-{os.urandom(8).hex()}"
         file = self.fs.create(partial, 0o644)
         try:
             self.fs.write(file, f"{VERSION}\n".encode())

@@ -40,6 +40,6 @@ def layer_mismatches(layer: Layer, header: tensorfile.Header) -> Iterator[str]:
         yield f"layer `{shown}` has a blob with tensors of other names"
     if main.dtype != "U32" and len(entries) == 1:
         if layer.dtype not in {None, main.dtype}:
-            yield f"layer `{shown}` says {layer.dtype}, its blob {main.dtype}"
+            yield f"layer `{shown}` says {printable(str(layer.dtype))}, its blob {main.dtype}"
         if layer.shape not in {None, main.shape}:
             yield f"layer `{shown}` says {list(layer.shape or ())}, its blob {list(main.shape)}"

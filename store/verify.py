@@ -98,8 +98,9 @@ class _Verification:
             models += use.layer is None
         for digest, size in self._unnamed(uses, findings):
             uses[digest] = []
+            self.total += size
             self.notes.append(f"blob {digest} ({size} bytes) is named by no model; gc frees it")
-        self.total = sum(use[0].ref.size for use in uses.values() if use)
+        self.total += sum(use[0].ref.size for use in uses.values() if use)
         with ThreadPoolExecutor(self.jobs) as pool:
             # In the order of the digests, so that two runs print the same.
             order = sorted(uses, key=lambda digest: digest.hex)
@@ -198,14 +199,18 @@ class _Verification:
                 message = f"{_what(uses)} has content that hashes to {actual}"
                 yield Finding(Problem.DIGEST, str(digest), message, names)
                 return
-        for use in {_claim(use): use for use in uses}.values():
+        claims: dict[tuple[object, ...], list[_Use]] = {}
+        for use in uses:
+            claims.setdefault(_claim(use), []).append(use)
+        for use, *others in claims.values():
             problem = Problem.LAYER
             try:
                 if use.layer is None:
                     problem = Problem.CONFIG
                     self._check_config(file, seen.size)
                 elif use.layer.media_type == MediaType.TENSOR:
-                    yield from self._check_tensor(use, file, seen.size)
+                    models = sorted({str(same.name) for same in (use, *others)})
+                    yield from self._check_tensor(use, file, seen.size, tuple(models))
             except IngotError as error:
                 problem = Problem.HEADER if problem is Problem.LAYER else problem
                 yield Finding(problem, str(digest), str(error), names)
@@ -227,11 +232,13 @@ class _Verification:
         if not isinstance(loads(self.store.fs.read(file, size, 0), floats=True), dict):
             raise JsonError("is no object")
 
-    def _check_tensor(self, use: _Use, file: File, size: int) -> Iterator[Finding]:
+    def _check_tensor(
+        self, use: _Use, file: File, size: int, models: tuple[str, ...]
+    ) -> Iterator[Finding]:
         assert use.layer is not None
         header = read_header(self.store, file, size, f"`{printable(use.layer.name)}`")
         for message in layer_mismatches(use.layer, header):
-            yield Finding(Problem.LAYER, str(use.ref.digest), message, (str(use.name),))
+            yield Finding(Problem.LAYER, str(use.ref.digest), message, models)
 
     def _look_at_tmp(self) -> None:
         layout = self.store.layout

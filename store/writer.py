@@ -15,7 +15,7 @@ from store.blobs import BlobRef, BlobStore, BlobWriter, Installed
 from store.catalog import Catalog, StoredManifest
 from store.digest import Digest
 from store.errors import IngotError, IntegrityError, StorageError
-from store.fs import File
+from store.fs import File, Kind
 from store.lock import StoreLock
 from store.manifest import Manifest
 from store.names import ModelName
@@ -130,6 +130,18 @@ class Writer:
                 return ref, self._blobs.install(blob.path, ref)
             except OSError as error:
                 raise _one_file_system(error) from error
+
+    def reuse(self, ref: BlobRef) -> bool:
+        """Take a blob that the store has and knows to be good; say whether it did."""
+        with self._lock.shared():
+            self._pin(ref.digest)
+            seen = self._blobs.status(ref.digest)
+            return (
+                seen is not None
+                and seen.kind is Kind.FILE
+                and seen.size == ref.size
+                and self._blobs.memo.knows(ref.digest, seen)
+            )
 
     def put(self, data: bytes) -> tuple[BlobRef, Installed]:
         """Put a small blob into the store."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
@@ -72,24 +72,35 @@ def read_weights(
         UnsupportedError: a dtype that is not known.
     """
     if selection.index is None:
-        return _collect(selection.files, component)
-    weight_map = _read_index(selection.index)
-    directory = selection.index.directory
-    base = f"{directory}/" if directory else ""
-    shards = sorted(set(weight_map.values()))
-    missing = [base + shard for shard in shards if base + shard not in files]
+        return _collect([files[path] for path in selection.files], component)
+    index = files[selection.index]
+    places = read_index(index, files)
+    weights = _collect([files[path] for path in sorted(set(places.values()))], component)
+    _compare(index, places, weights)
+    return weights
+
+
+def read_index(index: SourceFile, there: Container[str]) -> dict[str, str]:
+    """Read which file each tensor is in: own name of the tensor -> path in the source.
+
+    Args:
+        there: the paths of the source, which must have all that the index names.
+
+    Raises:
+        InputError: malformed, or files are missing.
+    """
+    base = f"{index.directory}/" if index.directory else ""
+    places = {name: base + shard for name, shard in _weight_map(index).items()}
+    missing = [path for path in sorted(set(places.values())) if path not in there]
     if missing:
         shown = ", ".join(f"`{printable(path)}`" for path in missing[:10])
         more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""  # noqa: PLR2004
         raise InputError(
-            f"`{selection.index.path}` names {len(missing)} files that are missing: "
-            f"{shown}{more}",
+            f"`{index.path}` names {len(missing)} files that are missing: {shown}{more}",
             code="E_SRC_SHARD_MISSING",
             hint="The download is incomplete: fetch the missing files",
         )
-    weights = _collect([files[base + shard] for shard in shards], component)
-    _compare(selection.index, weight_map, weights, base)
-    return weights
+    return places
 
 
 def read_tensors(file: SourceFile, component: str = "") -> Iterator[SourceTensor]:
@@ -150,7 +161,7 @@ def _check_reference(descriptor: int, where: str, names: set[str]) -> None:
         )
 
 
-def _read_index(index: SourceFile) -> dict[str, str]:
+def _weight_map(index: SourceFile) -> dict[str, str]:
     try:
         document = loads(read_whole(index, limits.INDEX_BYTES), floats=True)
     except JsonError as error:
@@ -173,22 +184,20 @@ def _read_index(index: SourceFile) -> dict[str, str]:
     return shards
 
 
-def _compare(
-    index: SourceFile, weight_map: Mapping[str, str], weights: Weights, base: str
-) -> None:
+def _compare(index: SourceFile, places: Mapping[str, str], weights: Weights) -> None:
     for tensor in weights.tensors:
         name = tensor.own_name
-        said = weight_map.get(name)
+        said = places.get(name)
         if said is None:
             _bad(index, f"does not know tensor `{name}`, which is in `{tensor.file.path}`")
-        if base + said != tensor.file.path:
+        if said != tensor.file.path:
             where = f"`{printable(said)}`, it is in `{tensor.file.path}`"
             _bad(index, f"puts tensor `{name}` in {where}")
     there = {tensor.own_name for tensor in weights.tensors}
-    if absent := sorted(set(weight_map) - there):
+    if absent := sorted(set(places) - there):
         name = absent[0]
         more = f" (and {len(absent) - 1} more)" if len(absent) > 1 else ""
-        shard = printable(weight_map[name])
+        shard = printable(places[name])
         _bad(index, f"puts tensor `{printable(name)}` in `{shard}`, which lacks it{more}")
 
 

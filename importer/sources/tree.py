@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
 
+from importer.sources.cache import enter_repository, places_of
 from store import limits
 from store.errors import InputError, NotFoundError, StorageError
 from store.fs import read_into
@@ -39,11 +40,13 @@ class SourceFile:
     Attributes:
         path: relative to the source, with `/`; also its name in the model.
         location: where the bytes are, links resolved.
+        sha256: that the Hub declares, in hexadecimal, for files in its large file storage.
     """
 
     path: str
     location: Path
     identity: Identity
+    sha256: str | None = None
 
     @property
     def size(self) -> int:
@@ -70,6 +73,19 @@ class LeftOut:
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """Where on the Hub a source comes from.
+
+    Attributes:
+        repository: `org/name`.
+        commit: that the revision was.
+    """
+
+    repository: str
+    commit: str
+
+
+@dataclass(frozen=True, slots=True)
 class Tree:
     """A source directory.
 
@@ -77,18 +93,22 @@ class Tree:
         root: links resolved.
         files: every regular file, sorted by path.
         left_out: what is no regular file, or is hidden.
+        origin: the Hub repository that it is of, if it is of one.
+        notes: what the user should know about how it came here.
     """
 
     root: Path
     files: tuple[SourceFile, ...]
     left_out: tuple[LeftOut, ...]
+    origin: Origin | None = None
+    notes: tuple[str, ...] = ()
 
 
 def read_tree(source: Path) -> Tree:
     """List every regular file below `source`, which may also be a single file.
 
-    Links are followed where they lead to another place in the source, or from a snapshot of
-    the Hugging Face cache to the blobs of its repository.
+    A repository of the Hugging Face cache stands for its snapshot. Links are followed where
+    they lead to another place in the source, or from a snapshot to its repository's blobs.
 
     Raises:
         NotFoundError: there is no such directory.
@@ -96,7 +116,7 @@ def read_tree(source: Path) -> Tree:
             is not safe everywhere.
     """
     try:
-        root = source.resolve(strict=True)
+        root = enter_repository(source).resolve(strict=True)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise NotFoundError(
             f"source `{printable(str(source))}` does not exist",
@@ -116,6 +136,11 @@ def read_tree(source: Path) -> Tree:
     walk.visit(root, "", frozenset({root}))
     files = sorted(walk.files, key=lambda file: file.path.encode())
     return Tree(root, tuple(files), tuple(sorted(walk.left_out, key=lambda out: out.path)))
+
+
+def find(path: str, location: Path, sha256: str | None = None) -> SourceFile:
+    """Give the file at a known place, links resolved, a path in a source."""
+    return SourceFile(path, location, _identity(os.stat(location)), sha256)
 
 
 @contextlib.contextmanager
@@ -202,7 +227,7 @@ class _Walk:
         self.files: list[SourceFile] = []
         self.left_out: list[LeftOut] = []
         self.entries = 0
-        self.allowed: Final = _allowed(root)
+        self.allowed: Final = places_of(root)
 
     def visit(self, directory: Path, prefix: str, above: frozenset[Path]) -> None:
         with os.scandir(directory) as scan:
@@ -263,20 +288,11 @@ def _follow(path: str, location: Path) -> tuple[os.stat_result, Path]:
         raise
 
 
-def _allowed(root: Path) -> tuple[Path, ...]:
-    # <cache>/models--org--name/snapshots/<revision>: its files are links into the blobs/ of
-    # the repository, which since huggingface_hub 2 may be links into one beside all of them.
-    if root.parent.name == "snapshots" and "--" in root.parent.parent.name:
-        repository = root.parent.parent
-        return (root, repository / "blobs", repository.parent / "blobs")
-    return (root,)
-
-
 def _single(name: str, file: Path) -> SourceFile:
     # By the name that was given: in the Hub's cache it links to one that is a mere hash.
     name = name if name.endswith(".safetensors") else file.name
     _check_name(name)
-    return SourceFile(name, file, _identity(file.stat()))
+    return find(name, file)
 
 
 def _check_name(path: str) -> None:

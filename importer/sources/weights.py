@@ -1,4 +1,4 @@
-"""Which safetensors files of one directory are its weights."""
+"""Which safetensors files of one directory are its weights; only names decide."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from importer.sources.kept import is_index
-from importer.sources.tree import LeftOut, SourceFile
+from importer.sources.tree import LeftOut
 from store import limits
 from store.errors import InputError
 from store.text import printable
@@ -21,16 +21,16 @@ _SECOND_COPY: Final = "consolidated"
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The weights of one directory.
+    """The weights of one directory, as paths.
 
     Attributes:
-        files: that hold them.
+        files: that hold them; none with an index, which has to be read.
         index: the file that maps tensors to them, if there is one.
         left_out: safetensors files that are not part of the model.
     """
 
-    files: tuple[SourceFile, ...]
-    index: SourceFile | None = None
+    files: tuple[str, ...]
+    index: str | None = None
     left_out: tuple[LeftOut, ...] = ()
 
 
@@ -38,52 +38,56 @@ class Selection:
 class _Named:
     """A weights or index file taken apart: `<stem>[.<variant>][-N-of-M].safetensors`."""
 
-    file: SourceFile
+    path: str
     stem: str
     variant: str
     number: int = 0
     count: int = 0
 
 
-def select_weights(files: Sequence[SourceFile], variant: str | None = None) -> Selection | None:
+def select_weights(paths: Sequence[str], variant: str | None = None) -> Selection | None:
     """Choose the weights among the files of one directory; None where there are none.
 
     With an index, the files that it maps (checked against it when they are read). Without:
     the files named `model` or `diffusion_pytorch_model`, else the only ones there are.
 
     Args:
-        files: all files of the directory.
+        paths: of all files of the directory.
         variant: such as `fp16`, chosen where the directory has it.
 
     Raises:
         InputError: the choice is ambiguous, or a numbered shard is missing.
     """
-    weights = [_weights(file) for file in files if file.name.endswith(".safetensors")]
-    indexes = [_index(file) for file in files if _is_safetensors_index(file.name)]
+    weights = [_weights(path) for path in paths if path.endswith(".safetensors")]
+    indexes = [_index(path) for path in paths if _is_safetensors_index(_name(path))]
     if not weights and not indexes:
         return None
     chosen = _variant(indexes + weights, variant)
     stem = _stem(indexes, weights, chosen)
     index = next((i for i in indexes if (i.stem, i.variant) == (stem, chosen)), None)
     if index is not None:
-        return Selection((), index.file)
+        return Selection((), index.path)
     picked = [named for named in weights if named.variant == chosen]
     if stem is not None:
         picked = [named for named in picked if named.stem == stem]
     else:
         picked = [named for named in picked if named.stem != _SECOND_COPY]
     _check_shards(picked)
-    taken = {named.file for named in picked}
-    left_out = [_why_not(named, chosen) for named in weights if named.file not in taken]
-    return Selection(tuple(named.file for named in picked), None, tuple(left_out))
+    taken = {named.path for named in picked}
+    left_out = [_why_not(named, chosen) for named in weights if named.path not in taken]
+    return Selection(tuple(named.path for named in picked), None, tuple(left_out))
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
 
 
 def _is_safetensors_index(name: str) -> bool:
     return is_index(name) and ".safetensors.index" in name
 
 
-def _weights(file: SourceFile) -> _Named:
-    rest = file.name.removesuffix(".safetensors")
+def _weights(path: str) -> _Named:
+    rest = _name(path).removesuffix(".safetensors")
     number = count = 0
     # diffusers writes `x.fp16-00001-of-00002`, transformers `x-00001-of-00002.fp16`.
     stem, _, tail = rest.partition(".")
@@ -93,12 +97,12 @@ def _weights(file: SourceFile) -> _Named:
         stem, _, tail = rest.partition(".")
     # Only the format's own names have variants: `sd3.5_large` is a name with a dot.
     known = stem in {*_STEMS, _SECOND_COPY}
-    return _Named(file, stem if known else rest, tail if known else "", number, count)
+    return _Named(path, stem if known else rest, tail if known else "", number, count)
 
 
-def _index(file: SourceFile) -> _Named:
-    stem, _, tail = file.name.removesuffix(".json").partition(".safetensors.index")
-    return _Named(file, stem, tail.removeprefix("."))
+def _index(path: str) -> _Named:
+    stem, _, tail = _name(path).removesuffix(".json").partition(".safetensors.index")
+    return _Named(path, stem, tail.removeprefix("."))
 
 
 def _variant(named: Iterable[_Named], wanted: str | None) -> str:
@@ -107,7 +111,7 @@ def _variant(named: Iterable[_Named], wanted: str | None) -> str:
         return wanted
     if "" in there:
         return ""
-    directory = next(iter(named)).file.directory or "."
+    directory = next(iter(named)).path.rpartition("/")[0] or "."
     raise InputError(
         f"`{printable(directory)}` has its weights only in variants: "
         + ", ".join(f"`{printable(one)}`" for one in there),
@@ -123,7 +127,7 @@ def _stem(indexes: list[_Named], weights: list[_Named], variant: str) -> str | N
         if stem in indexed or stem in plain:
             return stem
     if len(indexed) > 1:
-        names = sorted(index.file.path for index in indexes if index.variant == variant)
+        names = sorted(index.path for index in indexes if index.variant == variant)
         raise InputError(
             "several shard indexes: " + ", ".join(f"`{name}`" for name in names),
             code="E_SRC_AMBIGUOUS",
@@ -142,7 +146,7 @@ def _check_shards(picked: list[_Named]) -> None:
     stems = {named.stem for named in numbered}
     if whole := [named for named in picked if not named.count and named.stem in stems]:
         raise InputError(
-            f"both `{whole[0].file.path}` and `{numbered[0].file.path}` are there, and no "
+            f"both `{whole[0].path}` and `{numbered[0].path}` are there, and no "
             "index says which of them is the model",
             code="E_SRC_AMBIGUOUS",
             hint="Remove or move the one that you do not mean",
@@ -155,14 +159,14 @@ def _check_complete(shards: list[_Named]) -> None:
     first = shards[0]
     if others := {shard.count for shard in shards} - {first.count}:
         raise InputError(
-            f"shards of different sets: `{first.file.path}` is one of {first.count}, others "
+            f"shards of different sets: `{first.path}` is one of {first.count}, others "
             f"are of {', '.join(map(str, sorted(others)))}",
             code="E_SRC_AMBIGUOUS",
             hint="Move all but one set to another directory",
         )
     if beyond := [shard for shard in shards if not 0 < shard.number <= first.count]:
         raise InputError(
-            f"`{beyond[0].file.path}` is shard number {beyond[0].number} of {first.count}",
+            f"`{beyond[0].path}` is shard number {beyond[0].number} of {first.count}",
             code="E_SRC_AMBIGUOUS",
             hint="Remove or move the file that is not part of the model",
         )
@@ -172,7 +176,7 @@ def _check_complete(shards: list[_Named]) -> None:
     if lacking:
         shown = ", ".join(map(str, lacking[:10])) + (" and more" if len(lacking) > 10 else "")  # noqa: PLR2004
         raise InputError(
-            f"{len(lacking)} of {first.count} shards are missing beside `{first.file.path}`: "
+            f"{len(lacking)} of {first.count} shards are missing beside `{first.path}`: "
             f"number {shown}",
             code="E_SRC_SHARD_MISSING",
             hint="The download is incomplete: fetch the missing files",
@@ -186,4 +190,4 @@ def _why_not(named: _Named, variant: str) -> LeftOut:
         reason = "a second copy of the same weights"
     else:
         reason = "not one of the model's weights files"
-    return LeftOut(named.file.path, reason)
+    return LeftOut(named.path, reason)

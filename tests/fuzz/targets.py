@@ -16,7 +16,7 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 
 from importer.inventory import read_document
-from importer.sources.safetensors import _read_index
+from importer.sources.safetensors import read_index
 from importer.sources.tree import Identity, SourceFile
 from store.errors import IngotError
 from store.json import JsonError, dumps, loads
@@ -81,7 +81,7 @@ def manifest(data: bytes) -> None:
 def index(data: bytes) -> None:
     """A shard index: only safe relative names come out."""
     try:
-        shards = _read_index(_file(data))
+        shards = read_index(_file(data), _Everything())
     except IngotError:
         return
     assert shards
@@ -129,6 +129,13 @@ def text(data: bytes) -> None:
     """Untrusted text: what is printed is printable, and short text is kept or escaped."""
     shown = printable(data.decode("utf-8", "surrogateescape"), 1 << 20)
     assert is_printable(shown)
+
+
+class _Everything:
+    """A source that has whatever an index names."""
+
+    def __contains__(self, path: object) -> bool:
+        return True
 
 
 TARGETS: dict[str, Callable[[bytes], None]] = {

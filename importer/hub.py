@@ -1,0 +1,334 @@
+"""A model repository on the Hub: its name, its files, and where the cache has them."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from importer.hub_errors import odd_answer, refused, translated
+from importer.sources import cache
+from store import limits
+from store.errors import InputError, NotFoundError, UsageError
+from store.paths import why_unsafe
+from store.text import printable
+
+if TYPE_CHECKING:
+    import httpx2
+    from huggingface_hub import HfApi, RepoFile
+
+_SHORT: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+_HASH: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_HINT: Final = "A model on the Hub is named `hf:org/repo` or `hf:org/repo@revision`"
+
+
+@dataclass(frozen=True, slots=True)
+class HubSource:
+    """A model repository on the Hub.
+
+    Attributes:
+        repository: `org/name`.
+        revision: a branch, a tag or a commit.
+    """
+
+    repository: str
+    revision: str = "main"
+
+    def __str__(self) -> str:
+        return f"hf:{self.repository}@{self.revision}"
+
+
+@dataclass(frozen=True, slots=True)
+class HubFile:
+    """A file of a repository.
+
+    Attributes:
+        path: relative to the repository, with `/`.
+        size: bytes.
+        url: where it is.
+        oid: Git's hash of it; of its pointer for files in the large file storage.
+        sha256: that the Hub declares for those.
+    """
+
+    path: str
+    size: int
+    url: str
+    oid: str
+    sha256: str | None = None
+
+    @property
+    def key(self) -> str:
+        """Its name in the cache: what the Hub also gives as ETag."""
+        return self.sha256 or self.oid
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The files of a repository at a commit."""
+
+    commit: str
+    files: tuple[HubFile, ...]
+
+
+def parse_source(text: str) -> Path | HubSource:
+    """Understand SOURCE: `hf:org/repo[@revision]`, `hf.co/org/repo`, a web address, a path.
+
+    What exists as a path is one.
+
+    Raises:
+        UsageError: an address that names no model repository.
+        NotFoundError: nothing like this exists, but it looks like a repository's name.
+    """
+    path = Path(text)
+    if os.path.lexists(path):
+        return path
+    if text.startswith("hf:"):
+        repository, at, revision = text[3:].removeprefix("//").partition("@")
+        return _checked(HubSource(repository, revision) if at else HubSource(repository))
+    if text.startswith(("hf.co/", "huggingface.co/")) or "://" in text:
+        return _parse_address(text)
+    if _SHORT.fullmatch(text):
+        raise NotFoundError(
+            f"source `{printable(text)}` does not exist",
+            code="E_SRC_MISSING",
+            hint=f"Did you mean `hf:{printable(text)}`, on the Hub?",
+        )
+    return path
+
+
+class Hub:
+    """One repository, reached through huggingface_hub.
+
+    Attributes:
+        patience: seconds to wait for an answer, or for its next byte.
+        folder: of the repository in the cache.
+        has_links: whether the cache may use them.
+        stop: ends transfers between two chunks.
+    """
+
+    def __init__(self, source: HubSource) -> None:
+        """Set huggingface_hub up: quiet, and with no wait that never ends."""
+        from huggingface_hub import HfApi, constants, get_session, set_client_factory  # noqa: PLC0415
+        from huggingface_hub.utils import logging  # noqa: PLC0415
+
+        logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # theirs
+        default = get_session()
+        patience = float(constants.HF_HUB_DOWNLOAD_TIMEOUT)
+
+        def bound(request: httpx2.Request) -> None:
+            given = request.extensions.get("timeout") or {}
+            request.extensions = {
+                **request.extensions,
+                "timeout": {
+                    key: patience if given.get(key) is None else given[key]
+                    for key in ("connect", "read", "write", "pool")
+                },
+            }
+
+        def limited(response: httpx2.Response) -> None:
+            # huggingface_hub would sleep for minutes, in silence.
+            if response.status_code == 429:  # noqa: PLR2004 - too many requests
+                raise refused(response, source.repository)
+
+        client = type(default)
+        hooks: dict[str, list[Callable[..., object]]] = {
+            kind: [hook for hook in given if hook.__module__ != __name__]
+            for kind, given in default.event_hooks.items()
+        }
+        hooks["request"].append(bound)
+        hooks["response"].append(limited)
+        set_client_factory(
+            lambda: client(event_hooks=hooks, follow_redirects=True, timeout=patience)
+        )
+        self.source: Final = source
+        self.patience: Final = patience
+        self.cache: Final = Path(constants.HF_HUB_CACHE).expanduser().resolve()
+        self.folder: Final = cache.repository_folder(self.cache, source.repository)
+        self.has_links: Final = not constants.HF_HUB_DISABLE_SYMLINKS
+        self.stop: Final = threading.Event()
+        self._api: Final[HfApi] = HfApi(library_name="ingot")
+
+    def session(self) -> httpx2.Client:
+        """The HTTP client; threads share it."""
+        from huggingface_hub import get_session  # noqa: PLC0415
+
+        return get_session()
+
+    def headers(self) -> dict[str, str]:
+        """What every request says, the token among it."""
+        from huggingface_hub.utils import build_hf_headers  # noqa: PLC0415
+
+        # Compressed bytes could not be counted.
+        return build_hf_headers(library_name="ingot", headers={"Accept-Encoding": "identity"})
+
+    def listing(self) -> Listing:
+        """Ask the Hub which commit the revision is, and which files that has.
+
+        Raises:
+            UnreachableError: there is no answer.
+            OfflineError: the user forbade to ask.
+            InputError: a file has a name that is not safe everywhere.
+            IngotError: the Hub refuses.
+        """
+        from huggingface_hub import RepoFile  # noqa: PLC0415
+        from huggingface_hub.errors import HfHubHTTPError  # noqa: PLC0415
+
+        repository = self.source.repository
+        with translated(repository):
+            try:
+                info = self._api.model_info(
+                    repository, revision=self.source.revision, timeout=self.patience
+                )
+                commit = info.sha or ""
+                if not cache.is_commit(commit):
+                    raise odd_answer(f"the commit is `{commit}`")
+                entries = self._api.list_repo_tree(repository, recursive=True, revision=commit)
+                files = (entry for entry in entries if isinstance(entry, RepoFile))
+                return Listing(commit, self._checked_files(files, commit))
+            except HfHubHTTPError:
+                raise  # some are a ValueError, too
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                raise odd_answer(f"{type(error).__name__}: {error}") from error
+
+    def cached(self) -> tuple[str, tuple[str, ...] | None] | None:
+        """The commit that the cache has of the revision, and which files belong to it.
+
+        The files are None where nobody kept the list; the whole is None without a snapshot.
+        """
+        from huggingface_hub import get_cached_repo_tree  # noqa: PLC0415
+        from huggingface_hub.errors import CachedRepoTreeNotFoundError  # noqa: PLC0415
+
+        revision = self.source.revision
+        commit = (
+            revision if cache.is_commit(revision) else cache.read_ref(self.folder, revision)
+        )
+        if commit is None or not self.snapshot(commit).is_dir():
+            return None
+        try:
+            entries = get_cached_repo_tree(self.source.repository, revision=commit)
+        except CachedRepoTreeNotFoundError:
+            return commit, None
+        paths = sorted((entry.path for entry in entries), key=str.encode)
+        for path in paths:
+            _check_name(path)
+        return commit, tuple(paths)
+
+    def snapshot(self, commit: str) -> Path:
+        """The directory of a commit in the cache."""
+        return self.folder / "snapshots" / commit
+
+    def blob(self, file: HubFile) -> Path:
+        """The content of a file in the cache."""
+        return self.folder / "blobs" / file.key
+
+    def find(self, commit: str, file: HubFile) -> Path | None:
+        """Where the cache has a file of a commit whole, links resolved, if it does."""
+        for place in (self.snapshot(commit) / file.path, self.blob(file)):
+            if place.is_file() and place.stat().st_size == file.size:
+                return place.resolve()
+        return None
+
+    def complete(self, commit: str, unwanted: Iterable[str]) -> None:
+        """Have huggingface_hub note the list of files, and get what is not there yet.
+
+        Usually nothing: only what it alone can (files above 50 GB, systems without links).
+
+        Args:
+            unwanted: the paths that nobody needs.
+
+        Raises:
+            IngotError: as `listing`.
+        """
+        from glob import escape  # noqa: PLC0415
+
+        from huggingface_hub import snapshot_download  # noqa: PLC0415
+        from huggingface_hub.utils import tqdm  # noqa: PLC0415
+
+        class Silent(tqdm):
+            def __init__(self, *args: object, **kwargs: object) -> None:
+                kwargs["disable"] = True
+                super().__init__(*args, **kwargs)  # type: ignore[no-untyped-call]  # theirs
+
+        with translated(self.source.repository):
+            snapshot_download(
+                self.source.repository,
+                revision=commit,
+                ignore_patterns=[escape(path) for path in unwanted],
+                tqdm_class=Silent,
+                library_name="ingot",
+            )
+
+    def _checked_files(self, entries: Iterable[RepoFile], commit: str) -> tuple[HubFile, ...]:
+        from huggingface_hub import hf_hub_url  # noqa: PLC0415
+
+        files: dict[str, HubFile] = {}
+        for entry in entries:
+            _check_name(entry.path)
+            if len(files) >= limits.FILES_PER_SOURCE:
+                raise InputError(
+                    f"`{self.source}` has more than {limits.FILES_PER_SOURCE} files",
+                    code="E_LIMIT",
+                )
+            sha256 = entry.lfs.sha256 if entry.lfs is not None else None
+            url = hf_hub_url(self.source.repository, entry.path, revision=commit)
+            file = HubFile(entry.path, entry.size, url, entry.blob_id, sha256)
+            if not _HASH.fullmatch(file.key) or type(file.size) is not int or file.size < 0:
+                raise odd_answer(f"`{entry.path}` has the hash `{file.key}`")
+            files[entry.path] = file
+        return tuple(sorted(files.values(), key=lambda file: file.path.encode()))
+
+
+def _check_name(path: str) -> None:
+    if why := why_unsafe(path):
+        raise InputError(
+            f"the repository has a file `{printable(path)}`, whose name {why}",
+            code="E_PATH",
+            hint="Names in a model have to work, and to stay inside it, on every system",
+        )
+
+
+def _parse_address(text: str) -> HubSource:
+    from huggingface_hub import constants, parse_hf_uri  # noqa: PLC0415
+    from huggingface_hub.errors import HfUriError  # noqa: PLC0415
+
+    try:
+        uri = parse_hf_uri(text, endpoint=constants.ENDPOINT)
+    except HfUriError as error:
+        raise UsageError(
+            f"`{printable(text)}` is no address of a model on the Hub",
+            code="E_USAGE",
+            hint=_HINT,
+        ) from error
+    if uri.type != "model":
+        raise UsageError(f"`{printable(text)}` is a {uri.type}", code="E_USAGE", hint=_HINT)
+    if uri.path_in_repo:
+        raise UsageError(
+            f"`{printable(text)}` names `{printable(uri.path_in_repo)}` in a repository",
+            code="E_USAGE",
+            hint=f"{_HINT}, also where the revision has a `/`",
+        )
+    return _checked(HubSource(uri.id, uri.revision) if uri.revision else HubSource(uri.id))
+
+
+def _checked(source: HubSource) -> HubSource:
+    from huggingface_hub.errors import HFValidationError  # noqa: PLC0415
+    from huggingface_hub.utils import validate_repo_id  # noqa: PLC0415
+
+    name = printable(source.repository)
+    try:
+        validate_repo_id(source.repository)
+    except HFValidationError as error:
+        message = f"`{name}` is no name of a repository on the Hub"
+        raise UsageError(message, code="E_USAGE", hint=_HINT) from error
+    if source.repository.count("/") != 1:
+        message = f"`{name}` names no repository, only an organization or a user"
+        raise UsageError(message, code="E_USAGE", hint=_HINT)
+    # It becomes a path in the cache.
+    if why := why_unsafe(source.revision):
+        message = f"the revision `{printable(source.revision)}` {why}"
+        raise UsageError(message, code="E_USAGE", hint=_HINT)
+    return source

@@ -1,0 +1,111 @@
+"""What need not be made again: blobs whose sources this store has seen before."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator
+from typing import Final
+
+import xxhash
+
+from importer.plan import BlobPlan, FilePlan, Plan
+from importer.sources.tree import SourceFile
+from store import BlobRef, Store
+from store.memo import Pieces
+
+REVISION: Final = 1
+"""Of what the codecs make of their input; raised when any of them makes other bytes."""
+
+Job = BlobPlan | FilePlan
+Piece = tuple[SourceFile, int, int]
+"""A part of a source file: the file, offset and size in bytes."""
+
+
+def pieces_of(job: Job) -> Iterator[Piece]:
+    """The parts of the source that a blob is made from, in the order of the plan."""
+    if isinstance(job, FilePlan):
+        yield job.file, 0, job.file.size
+    else:
+        for plan in job.tensors:
+            yield plan.tensor.file, plan.tensor.offset, plan.tensor.nbytes
+
+
+class Reuse:
+    """Looks up blobs by the fingerprints of what they would be made from.
+
+    The key of a blob: XXH3-128 of each of its source tensors, seeded by a secret of the store;
+    SHA-256 of its header; the revision of the codecs. The header is in the key because equal
+    tensors of different names have different blobs.
+    """
+
+    def __init__(
+        self, store: Store, plan: Plan, *, learns: bool = True, trusts: bool = True
+    ) -> None:
+        """Look at the source files of a plan.
+
+        Args:
+            learns: take notes; otherwise only ask, and write nothing.
+            trusts: believe earlier notes.
+        """
+        self._store = store
+        self._memo = store.memo
+        self._trusts = trusts
+        self._seed = self._memo.seed(create=learns)
+        self._known: dict[str, Pieces] = {}
+        if self._seed is None:
+            return
+        now = time.time_ns()
+        for file in (*plan.inventory.weights, *plan.inventory.files):
+            seen = file.identity
+            identity = (seen.device, seen.inode, seen.size, seen.mtime_ns)
+            self._known[file.path] = self._memo.pieces(file.location, identity)
+            if learns and not self._known[file.path]:
+                self._memo.look_at(file.location, identity, now)
+
+    def fingerprint(self) -> xxhash.xxh3_128:
+        """Start a fingerprint, to be fed the bytes of one piece."""
+        return xxhash.xxh3_128(seed=self._seed or 0)
+
+    def recall(self, job: Job) -> BlobRef | None:
+        """The blob that a job would give, told without reading its source, or None."""
+        if not (self._trusts and self._known):
+            return None
+        prints = [self._known[f.path].get((at, size)) for f, at, size in pieces_of(job)]
+        known = [found for found in prints if found is not None]
+        return self.look_up(job, known) if len(known) == len(prints) else None
+
+    def expects(self, job: Job) -> bool:
+        """Whether it is worth reading a job's source to see if its blob was made before."""
+        return self._trusts and self._memo.has_product(_header_digest(job))
+
+    def look_up(self, job: Job, fingerprints: list[bytes]) -> BlobRef | None:
+        """The blob that these fingerprints of a job's pieces gave before, or None."""
+        found = self._memo.product(_key(job, fingerprints))
+        # A plan knows every size: another one is no product of this plan.
+        return BlobRef(*found) if found is not None and found[1] == job.nbytes else None
+
+    def note(self, job: Job, fingerprints: list[bytes], ref: BlobRef) -> None:
+        """Remember what a job gave."""
+        for (file, offset, nbytes), found in zip(pieces_of(job), fingerprints, strict=True):
+            self._memo.note_piece(file.location, offset, nbytes, found)
+        key = _key(job, fingerprints)
+        self._memo.note_product(key, _header_digest(job), ref.digest, ref.size)
+
+    def is_present(self, job: Job) -> bool:
+        """Whether the store has a job's blob and knows it to be good, told without reading."""
+        ref = self.recall(job)
+        if ref is None:
+            return False
+        seen = self._store.blobs.status(ref.digest)
+        return seen is not None and seen.size == ref.size and self._memo.knows(ref.digest, seen)
+
+
+def _header_digest(job: Job) -> bytes:
+    header = job.header if isinstance(job, BlobPlan) else b"file"
+    return hashlib.sha256(header).digest()
+
+
+def _key(job: Job, fingerprints: list[bytes]) -> bytes:
+    revision = REVISION.to_bytes(4, "little")
+    return hashlib.sha256(revision + _header_digest(job) + b"".join(fingerprints)).digest()

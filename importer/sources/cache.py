@@ -1,0 +1,115 @@
+"""The layout of the Hugging Face cache, as far as it is documented.
+
+models--org--name/refs/main                a file with a commit
+models--org--name/snapshots/<commit>/…     links to
+models--org--name/blobs/<SHA-256 or Git's hash>   which since 2.0 may be links to
+blobs/<2 digits>/<Xet's hash>              which all repositories share
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from store.errors import InputError
+from store.text import printable
+
+_REPOSITORY: Final = re.compile(r"models--.+")
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}")
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
+_COMMIT_BYTES: Final = 64
+
+
+def is_commit(revision: str) -> bool:
+    """Whether a revision is a full commit hash, which never moves."""
+    return _COMMIT.fullmatch(revision) is not None
+
+
+def repository_folder(cache: Path, repository: str) -> Path:
+    """Where the cache has a model repository `org/name`."""
+    return cache / f"models--{repository.replace('/', '--')}"
+
+
+def enter_repository(source: Path) -> Path:
+    """The snapshot that is meant by a `models--org--name` directory; else `source` itself.
+
+    Raises:
+        InputError: it has no snapshot, or several and no `refs/main` that names one.
+    """
+    snapshots = source / "snapshots"
+    if not _REPOSITORY.fullmatch(source.resolve().name) or not snapshots.is_dir():
+        return source
+    there = sorted(entry.name for entry in snapshots.iterdir() if entry.is_dir())
+    main = read_ref(source, "main")
+    if main is None and len(there) == 1:
+        return snapshots / there[0]
+    if main in there:
+        return snapshots / main
+    names = ", ".join(f"`snapshots/{printable(name)}`" for name in there[:10]) or "no snapshot"
+    said = f"`refs/main` names `{main}`" if main is not None else "there is no `refs/main`"
+    raise InputError(
+        f"`{printable(str(source))}`: {said}, and there is {names}",
+        code="E_SRC_AMBIGUOUS",
+        hint="Name the directory of a snapshot, or import `hf:org/name@revision`",
+    )
+
+
+def read_ref(folder: Path, revision: str) -> str | None:
+    """The commit that a branch or tag was when it was last fetched, if that is known."""
+    try:
+        with (folder / "refs" / revision).open("rb") as file:
+            commit = file.read(_COMMIT_BYTES).decode("ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+    return commit if is_commit(commit) else None
+
+
+def write_ref(folder: Path, revision: str, commit: str) -> None:
+    """Note what commit a branch or tag is now."""
+    if is_commit(revision) or read_ref(folder, revision) == commit:
+        return
+    target = folder / "refs" / revision
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(
+        "w", dir=target.parent, suffix=".tmp", delete=False
+    ) as new:
+        new.write(commit)
+    os.chmod(new.name, 0o644)
+    os.replace(new.name, target)
+
+
+def link(blob: Path, pointer: Path) -> None:
+    """Let a file of a snapshot be a link to its content, as the cache has it.
+
+    Raises:
+        OSError: there are no links here.
+    """
+    target = os.path.relpath(blob, pointer.parent)
+    pointer.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.symlink(target, pointer)
+    except FileExistsError:
+        if pointer.is_symlink() and os.readlink(pointer) == target:
+            return
+        pointer.unlink()
+        os.symlink(target, pointer)
+
+
+def declared_sha256(file: Path) -> str | None:
+    """The SHA-256 that the Hub declared for a file of a snapshot: the name that it links to."""
+    try:
+        name = os.path.basename(os.readlink(file))
+    except OSError:
+        return None
+    return name if _SHA256.fullmatch(name) else None
+
+
+def places_of(root: Path) -> tuple[Path, ...]:
+    """Where the links of a source may lead: into itself, and from a snapshot to its blobs."""
+    if root.parent.name == "snapshots" and "--" in root.parent.parent.name:
+        folder = root.parent.parent
+        return (root, folder / "blobs", folder.parent / "blobs")
+    return (root,)

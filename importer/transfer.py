@@ -1,0 +1,175 @@
+"""One file from the Hub into its cache: what was interrupted goes on, what arrives is verified.
+
+huggingface_hub removes the part that an interrupted run has fetched (since 1.17, its issue
+4196), so the transfer is ours. Part and lock are where its releases before had them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from typing import TYPE_CHECKING, Final
+
+from importer.hub import Hub, HubFile
+from importer.hub_errors import UnreachableError, odd_answer, refused, translated
+from store.errors import NetworkError
+
+if TYPE_CHECKING:
+    import httpx2
+
+TRIES: Final = 5
+"""In a row without a byte, before it is given up."""
+_FIRST_WAIT: Final = 0.25
+"""Seconds; four times as long after each further failure."""
+_LONGEST_WAIT: Final = 8.0
+_REHASH: Final = 1 << 20
+_PARTIAL: Final = 206
+_RANGE: Final = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
+
+Tell = Callable[[int], None]
+"""Told how many more bytes are there, also of what an earlier run has fetched."""
+
+
+class StoppedError(Exception):
+    """Another transfer failed, so this one is given up; what has arrived is kept."""
+
+
+def download(hub: Hub, file: HubFile, tell: Tell = lambda _: None, tries: int = TRIES) -> None:
+    """Make a file complete in the cache.
+
+    Raises:
+        IngotError: it is not; what has arrived is kept for the next run.
+        OSError: writing failed.
+    """
+    from huggingface_hub.utils import WeakFileLock  # noqa: PLC0415
+
+    blob = hub.blob(file)
+    lock = hub.cache / ".locks" / hub.folder.name / f"{file.key}.lock"
+    for directory in (blob.parent, lock.parent):
+        directory.mkdir(parents=True, exist_ok=True)
+    with WeakFileLock(lock):
+        if blob.is_file() and blob.stat().st_size == file.size:
+            tell(file.size)
+            return
+        # A second time from the start: the part of an earlier run may have been bad.
+        if _fill(hub, file, tell, tries) or _fill(hub, file, tell, tries):
+            return
+    raise NetworkError(
+        f"`{file.path}` arrived damaged: its hash is not the one that the Hub declares",
+        code="E_HUB_DAMAGED",
+        hint="Run the command again; if it stays so, something on the way to the Hub is broken",
+    )
+
+
+def read_range(hub: Hub, file: HubFile, start: int, end: int, tries: int = TRIES) -> bytes:
+    """Read some bytes of a file on the Hub, and no more.
+
+    Raises:
+        IngotError: they cannot be had.
+    """
+    with closing(_chunks(hub, file, start, end, tries)) as chunks:
+        return b"".join(chunks)
+
+
+def _fill(hub: Hub, file: HubFile, tell: Tell, tries: int) -> bool:
+    """Fetch what the part lacks; it becomes the blob when its hash is right, or goes."""
+    blob = hub.blob(file)
+    part = blob.with_name(f"{blob.name}.incomplete")
+    descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+    with os.fdopen(descriptor, "r+b", buffering=0) as target:
+        if os.fstat(descriptor).st_size > file.size:
+            target.truncate(0)
+        digest = _Digest(file)
+        while piece := target.read(_REHASH):
+            digest.update(piece)
+        have = target.tell()
+        tell(have)
+        with closing(_chunks(hub, file, have, file.size, tries)) as chunks:
+            for chunk in chunks:
+                view = memoryview(chunk)
+                while view:
+                    view = view[target.write(view) :]
+                digest.update(chunk)
+                tell(len(chunk))
+        # Before it has the name of a whole file: a crash must not leave a hole in one.
+        os.fsync(descriptor)
+        if digest.is_right():
+            os.replace(part, blob)
+            return True
+    part.unlink()
+    tell(-file.size)
+    return False
+
+
+class _Digest:
+    def __init__(self, file: HubFile) -> None:
+        if file.sha256 is not None:
+            self._hash = hashlib.sha256()
+        else:
+            # Git's name of a file; its authors know how weak SHA-1 is.
+            prefix = b"blob %d\0" % file.size
+            self._hash = hashlib.sha1(prefix, usedforsecurity=False)
+        self._declared = file.key
+        self.update = self._hash.update
+
+    def is_right(self) -> bool:
+        return self._hash.hexdigest() == self._declared
+
+
+def _chunks(hub: Hub, file: HubFile, start: int, end: int, tries: int) -> Generator[bytes]:
+    """Give the bytes from `start` to `end`, however often the connection breaks."""
+    failures = 0
+    while start < end:
+        try:
+            for chunk in _answer(hub, file, start, end):
+                start += len(chunk)
+                failures = 0
+                yield chunk
+        except UnreachableError:
+            failures += 1
+            if failures >= tries:
+                raise
+            if hub.stop.wait(min(_FIRST_WAIT * 4.0 ** (failures - 1), _LONGEST_WAIT)):
+                raise StoppedError from None
+
+
+def _answer(hub: Hub, file: HubFile, start: int, end: int) -> Iterator[bytes]:
+    headers = hub.headers()
+    if start > 0 or end < file.size:
+        headers["Range"] = f"bytes={start}-{end - 1}"
+    with (
+        translated(hub.source.repository),
+        hub.session().stream("GET", file.url, headers=headers) as response,
+    ):
+        if response.status_code >= 400:  # noqa: PLR2004 - an error
+            raise refused(response, hub.source.repository)
+        position = _begin(response, file, start) if "Range" in headers else 0
+        for chunk in response.iter_bytes():
+            if hub.stop.is_set():
+                raise StoppedError
+            # A server that knows no ranges sends everything.
+            wanted = chunk[max(start - position, 0) : max(end - position, 0)]
+            position += len(chunk)
+            if wanted:
+                yield wanted
+            if position >= end:
+                return
+        raise UnreachableError(
+            f"`{file.path}` ended after {position} of {file.size} bytes",
+            code="E_HUB_CUT",
+            hint="Run the command again: what has arrived is kept",
+        )
+
+
+def _begin(response: httpx2.Response, file: HubFile, start: int) -> int:
+    """Where an answer begins, which was asked to begin at `start`."""
+    if response.status_code != _PARTIAL:
+        return 0
+    said = response.headers.get("Content-Range", "")
+    match = _RANGE.fullmatch(said)
+    if match is None or int(match[1]) != start or match[2] not in {"*", str(file.size)}:
+        raise odd_answer(f"`{file.path}` from byte {start} on has the range `{said}`")
+    return start

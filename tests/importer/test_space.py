@@ -1,0 +1,73 @@
+"""Whether an import fits is known before its first write."""
+
+from __future__ import annotations
+
+import pytest
+
+from importer.space import check_space
+from store import Store
+from store.errors import NoSpaceError
+from store.fs import FileSystem, Free
+
+
+class Disk(FileSystem):
+    """The real file system, but for what it says is free; it notes where it was asked."""
+
+    def __init__(self, nbytes=1 << 40, block=4096, files=None):
+        self.is_free = Free(nbytes, block, files)
+        self.asked = []
+
+    def free(self, path):
+        self.asked.append(path)
+        return self.is_free
+
+
+def check(tmp_path, sizes, **disk):
+    check_space(Store(tmp_path / "not" / "there", Disk(**disk)), sizes)
+
+
+def refused(tmp_path, sizes, **disk):
+    with pytest.raises(NoSpaceError) as caught:
+        check(tmp_path, sizes, **disk)
+    assert (caught.value.exit_code, caught.value.code) == (7, "E_NOSPACE")
+    return str(caught.value)
+
+
+def test_what_fits_passes(tmp_path):
+    check(tmp_path, [1000, 0, 10**9])
+
+
+def test_what_does_not_fit_is_refused_with_numbers(tmp_path):
+    message = refused(tmp_path, [10**9], nbytes=10**9)
+
+    assert f"`{tmp_path / 'not' / 'there'}` has 1000000000 free; nothing was written" in message
+    assert int(message.split()[5]) >= 10**9
+
+
+def test_a_file_takes_whole_blocks(tmp_path):
+    tiny = [1] * 100_000
+
+    check(tmp_path, tiny, nbytes=100 << 20, block=1)
+    refused(tmp_path, tiny, nbytes=100 << 20, block=4096)
+
+
+def test_documents_take_space_too(tmp_path):
+    refused(tmp_path, [], nbytes=1000)
+
+
+def test_files_are_counted_where_the_file_system_counts_them(tmp_path):
+    check(tmp_path, [1] * 9, files=10)
+    assert "needs 9 files" in refused(tmp_path, [1] * 9, files=8)
+
+
+def test_a_huge_import_is_only_arithmetic(tmp_path):
+    assert "needs up to 8796093" in refused(tmp_path, [8 << 40] * 10**6)
+
+
+def test_the_nearest_directory_that_exists_is_asked(tmp_path):
+    disk = Disk()
+
+    check_space(Store(tmp_path / "a" / "b" / "c", disk), [1])
+
+    assert disk.asked == [tmp_path]
+    assert list(tmp_path.iterdir()) == []
