@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO_STORE := $(VENV)/demo-store
 
-.PHONY: demo check lint test soak clean
+.PHONY: demo check lint test soak zoo clean
 
 demo: $(VENV)/.run
 	rm -rf $(DEMO_STORE)
@@ -33,6 +33,15 @@ soak: $(VENV)/.dev
 	$(BIN)/python tests/soak/kills.py --kills 100 --command $(BIN)/ingot
 	$(BIN)/python tests/fuzz/run.py
 
+# Checkpoints that transformers and diffusers write: torch is heavy, so apart from `check`.
+zoo: $(VENV)/.run .venv-zoo/.made
+	.venv-zoo/bin/python tests/zoo/check_zoo.py --command $(BIN)/ingot
+
+.venv-zoo/.made: tests/zoo/requirements.txt
+	test -x .venv-zoo/bin/python || $(PYTHON) -m venv .venv-zoo
+	.venv-zoo/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
 # The package itself, editable; compiled, because start-up is a promise and some environments
 # write no bytecode on import.
 $(VENV)/.run: pyproject.toml
@@ -49,4 +58,4 @@ $(VENV)/.dev: $(VENV)/.run
 	touch $@
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-zoo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

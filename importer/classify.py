@@ -9,7 +9,7 @@ from typing import Final
 
 from importer.inventory import Document, Inventory
 from importer.prequantized import scheme_of
-from importer.sources.choice import MODULES, PIPELINE_INDEX
+from importer.sources.choice import MODULES, PIPELINE_INDEXES
 from importer.sources.tree import read_whole
 from store import limits
 from store.errors import InputError
@@ -59,7 +59,8 @@ def classify(inventory: Inventory) -> Classification:
     tensors = ((tensor.name, tensor.dtype) for tensor in inventory.tensors)
     scheme = next((s for s in _schemes(inventory)), None) or scheme_of(tensors, config)
     if kind is SourceKind.PIPELINE:
-        index = inventory.document(PIPELINE_INDEX) or {}
+        indexes = map(inventory.document, PIPELINE_INDEXES)
+        index = next((found for found in indexes if found is not None), {})
         architecture = _text(index.get("_class_name"))
         return Classification(kind, architecture, "diffusers", scheme, None, None, ("image",))
     return Classification(
@@ -74,7 +75,7 @@ def classify(inventory: Inventory) -> Classification:
 
 
 def _kind(inventory: Inventory) -> SourceKind:
-    if inventory.file(PIPELINE_INDEX) is not None:
+    if any(inventory.file(index) is not None for index in PIPELINE_INDEXES):
         return SourceKind.PIPELINE
     if inventory.file(MODULES) is not None:
         return SourceKind.SENTENCE
@@ -107,10 +108,13 @@ _CONTEXT: Final = (
     "max_seq_len",
     "n_ctx",
     "seq_length",
+    "context_length",
+    "max_target_positions",
 )
 _EMBEDDING: Final = ("hidden_size", "n_embd", "d_model", "dim", "word_embed_proj_dim")
 _INNER: Final = ("text_config", "llm_config", "language_config", "thinker_config", "decoder")
 _LARGEST: Final = 2**31 - 1
+_EXACT: Final = 2.0**24
 
 
 def _length(config: Document, keys: tuple[str, ...]) -> int | None:
@@ -119,14 +123,17 @@ def _length(config: Document, keys: tuple[str, ...]) -> int | None:
             value = part.get(key)
             if value is None or isinstance(value, (list, dict)):
                 continue  # a length for each stage is not one length
-            if type(value) is not int or not 0 < value <= _LARGEST:
+            length = value
+            if isinstance(value, float) and value.is_integer() and value < _EXACT:
+                length = int(value)  # transformers writes 1200.0 for music-flamingo
+            if type(length) is not int or not 0 < length <= _LARGEST:
                 raise InputError(
                     f"`config.json`: `{key}` is {printable(repr(value))}, expected an integer "
                     f"from 1 to {_LARGEST}",
                     code="E_CONFIG",
                     hint="The configuration is not of this model: fetch it again",
                 )
-            return value
+            return length
     return None
 
 
@@ -138,7 +145,7 @@ def _with_inner(config: Document) -> Iterator[Mapping[str, Json]]:
             yield from _with_inner(inner)
 
 
-_GENERATES: Final = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")
+_GENERATES: Final = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel", "MTModel")
 _THINKS: Final = ("<think>", "</think>")
 
 

@@ -56,7 +56,9 @@ def _scheme_of_tensor(  # noqa: PLR0911 - one return for each scheme
     if last == "weight_scale" and f"{stem}.weight_scale_2" in dtypes:
         return "modelopt"  # whose older exports say so in another file only
     if last == "weight_scale" and not is_floating_weight(dtypes.get(f"{stem}.weight")):
-        return method if method in {"compressed-tensors", "modelopt"} else "fp8"
+        if method in {"compressed-tensors", "modelopt", "bitnet"}:
+            return method
+        return "fp8" if dtypes[f"{stem}.weight"] in _FP8 else "unknown"
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NoReturn
@@ -13,8 +14,10 @@ from importer.sources.weights import Selection, select_weights
 from store.errors import InputError, UnsupportedError
 from store.text import printable
 
-PIPELINE_INDEX: Final = "model_index.json"
+PIPELINE_INDEXES: Final = ("model_index.json", "modular_model_index.json")
+"""Of diffusers: a pipeline's, and a modular pipeline's."""
 MODULES: Final = "modules.json"
+_STAGE: Final = re.compile(r"checkpoint-[0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,11 +169,29 @@ def _candidates(paths: Iterable[str], left_out: list[LeftOut]) -> dict[str, list
             by_directory.setdefault(directory, []).append(path)
     names = set(by_directory.get("", []))
     own = any(".safetensors" in name for name in names)  # or an index of them
-    if PIPELINE_INDEX in names:
+    if names.intersection(PIPELINE_INDEXES):
         for path in by_directory.pop("", []):
             if path.endswith(".safetensors"):
                 reason = "beside the components of a pipeline"
                 left_out.append(LeftOut(path, reason))
     elif own and MODULES not in names:
         return {"": by_directory[""]}
+    elif MODULES not in names:
+        _check_one_checkpoint(by_directory)
     return dict(sorted(by_directory.items(), key=lambda item: item[0].encode()))
+
+
+def _check_one_checkpoint(by_directory: Mapping[str, Sequence[str]]) -> None:
+    # A training run leaves one model in each of these, not the parts of one.
+    stages = sorted(
+        directory
+        for directory, paths in by_directory.items()
+        if _STAGE.fullmatch(directory) and any(".safetensors" in path for path in paths)
+    )
+    if len(stages) > 1:
+        raise InputError(
+            f"{len(stages)} checkpoints of a training run: "
+            + ", ".join(f"`{stage}`" for stage in stages[:10]),
+            code="E_SRC_AMBIGUOUS",
+            hint="Name the one that you mean as SOURCE",
+        )

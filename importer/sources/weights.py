@@ -184,8 +184,10 @@ def _check_complete(shards: list[_Named]) -> None:
 
 
 def _why_not(named: _Named, variant: str) -> LeftOut:
-    if named.variant != variant:
-        reason = f"another variant, `--variant {named.variant or 'NAME'}` would choose it"
+    if named.variant != variant and not named.variant:
+        reason = "the default variant, which no `--variant` would choose"
+    elif named.variant != variant:
+        reason = f"another variant, `--variant {named.variant}` would choose it"
     elif named.stem == _SECOND_COPY:
         reason = "a second copy of the same weights"
     else:

@@ -7,7 +7,15 @@ import pytest
 from importer.classify import SourceKind, classify
 from importer.inventory import read_inventory
 from store.errors import InputError
-from tests.importer.builders import FIXTURES, MODELS, inventory, model, reference_model, write
+from tests.importer.builders import (
+    CAUSAL,
+    FIXTURES,
+    MODELS,
+    inventory,
+    model,
+    reference_model,
+    write,
+)
 
 
 def facts(config, **more):
@@ -183,3 +191,9 @@ def test_a_real_sentence_model_is_classified():
     assert found.kind is SourceKind.SENTENCE
     assert (found.architecture, found.family) == ("BertModel", "bert")
     assert (found.context_length, found.embedding_length) == (512, 384)
+
+
+def test_a_whole_number_with_a_point_is_a_length(tmp_path):
+    config = CAUSAL | {"max_position_embeddings": 1200.0}
+
+    assert classify(read_inventory(model(tmp_path, config=config))).context_length == 1200

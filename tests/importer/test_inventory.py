@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from importer.classify import classify
 from importer.inventory import read_inventory
 from store.errors import InputError, NotFoundError, UnsupportedError
 from tests.importer.builders import SMALL, framed, model, reference_model, safetensors, write
@@ -300,3 +301,30 @@ def test_a_real_sentence_model_is_read():
     assert found.components == ("",)
     assert found.left_out == ()
     assert ".gitattributes" in [file.path for file in found.files]
+
+
+def test_several_checkpoints_of_a_training_run_are_refused(tmp_path):
+    for step in (500, 1000):
+        model(tmp_path / f"checkpoint-{step}")
+
+    with pytest.raises(InputError, match="checkpoint-1000") as caught:
+        read_inventory(tmp_path)
+
+    assert caught.value.code == "E_SRC_AMBIGUOUS"
+
+
+def test_one_checkpoint_of_a_training_run_is_a_component(tmp_path):
+    model(tmp_path / "checkpoint-500")
+
+    assert read_inventory(tmp_path).components == ("checkpoint-500",)
+
+
+def test_a_modular_pipeline_is_a_pipeline(tmp_path):
+    write(tmp_path, {"modular_model_index.json": {"_class_name": "FluxModularPipeline"}})
+    model(tmp_path / "transformer")
+    write(tmp_path, {"single.safetensors": safetensors(SMALL)})
+
+    inventory = read_inventory(tmp_path)
+
+    assert inventory.components == ("transformer",)
+    assert classify(inventory).capabilities == ("image",)

@@ -1,0 +1,243 @@
+"""Import every specimen of the zoo, and compare what is stored with what was saved.
+
+    python tests/zoo/check_zoo.py [--keep DIR] [--only NAME] [--command '.venv/bin/ingot']
+
+Tensors, shapes, dtypes, bytes, groups, kept files and what `show` says of them must be what
+`readers` finds in the source, which shares no code with ingot.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import json
+import math
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.check_store import check_store
+from tests.zoo.make_zoo import ZOO, make
+from tests.zoo.readers import NAMESPACE, Checkpoint, read_source, read_stored
+
+LIBRARIES: Final = ("transformers", "diffusers", "safetensors", "torch")
+FLOATING: Final = ("F", "BF", "C")
+SHOWN: Final = 10
+"""Differences of one specimen that are printed; all are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of one specimen."""
+
+    name: str
+    stored: Checkpoint
+    differences: list[str]
+
+
+class Ingot:
+    """The command, and a store.
+
+    Attributes:
+        failures: a line for each command that did not exit with 0.
+    """
+
+    def __init__(self, argv: Sequence[str], store: Path) -> None:
+        self.argv = argv
+        self.store = store
+        self.failures: list[str] = []
+
+    def run(self, *arguments: str) -> str:
+        """Run a subcommand and return its standard output."""
+        done = subprocess.run(
+            [*self.argv, *arguments, "--store", str(self.store)],
+            cwd=Path(__file__).parents[2],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            said = " / ".join((done.stderr or done.stdout).split("\n")).strip()
+            self.failures.append(
+                f"`ingot {shlex.join(arguments)}` exits {done.returncode}: {said}"
+            )
+        return done.stdout
+
+    def document(self, *arguments: str) -> dict[str, Any]:
+        """Run a subcommand with `--json`; the document is empty when it failed."""
+        with contextlib.suppress(json.JSONDecodeError):
+            return json.loads(self.run(*arguments, "--json"))
+        return {}
+
+
+def check(name: str, source: Path, ingot: Ingot) -> Result:
+    """Import one source and compare."""
+    variant = ZOO[name].imported
+    ingot.failures = []
+    options = ("--variant", variant) if variant else ()
+    reported = ingot.run("create", name, str(source), *options)
+    if ingot.failures:
+        return Result(name, Checkpoint(), ingot.failures)
+    expected, stored = read_source(source, variant), read_stored(ingot.store, name)
+    manifest = (ingot.store / NAMESPACE / name / "latest").read_bytes()
+    said = f"{name}:latest sha256:{hashlib.sha256(manifest).hexdigest()}\n"
+    differences = [
+        *stored.problems,
+        *_compare("create", {"stdout": said}, {"stdout": reported}),
+        *_compare("tensor", expected.tensors, stored.tensors),
+        *_compare("group of", expected.groups, stored.groups),
+        *_compare("file", expected.files, stored.files),
+    ]
+    ingot.run("verify", name)
+    compared = ingot.document("verify", name, "--source", str(source)).get("source", {})
+    wanted = {"tensors": len(expected.tensors), "files": len(expected.files)}
+    differences += _compare("verify --source", wanted, compared, subset=True)
+    ingot.run("show", name)
+    shown = ingot.document("show", name)
+    if shown:
+        differences += _compare("show", _facts(name, expected), _shown_facts(shown))
+    return Result(name, stored, differences + ingot.failures)
+
+
+def _compare(
+    what: str, expected: Mapping[str, Any], found: Mapping[str, Any], *, subset: bool = False
+) -> list[str]:
+    """Say where two mappings differ; with `subset`, more in `found` is no difference."""
+    differences = [f"{what} {key} is missing" for key in sorted(expected.keys() - found)]
+    if not subset:
+        differences += [f"{what} {key} is extra" for key in sorted(found.keys() - expected)]
+    differences += [
+        f"{what} {key} is {found[key]!r}, expected {value!r}"
+        for key, value in sorted(expected.items())
+        if key in found and found[key] != value
+    ]
+    return differences
+
+
+def _facts(name: str, source: Checkpoint) -> dict[str, object]:
+    counts = Counter(full.partition("/")[0] for full in source.tensors)
+    parameters = sum(
+        math.prod(tensor.shape)
+        for tensor in source.tensors.values()
+        if tensor.dtype.startswith(FLOATING)
+    )
+    scheme = ZOO[name].scheme
+    return {
+        "architecture": ZOO[name].architecture,
+        "parameters": parameters if scheme is None else None,
+        "prequantized": scheme,
+        "problems": [],
+        **{f"component {one}": counts[one] for one in source.components},
+        **{
+            f"tensor {full}": (tensor.dtype, list(tensor.shape), None, len(tensor.data))
+            for full, tensor in source.tensors.items()
+        },
+    }
+
+
+def _shown_facts(shown: Mapping[str, Any]) -> dict[str, object]:
+    return {
+        "architecture": shown["architecture"],
+        "parameters": shown["parameters"],
+        "prequantized": shown["prequantized"],
+        "problems": shown["problems"],
+        **{f"component {one['name']}": one["tensors"] for one in shown["components"]},
+        **{
+            f"tensor {one['name']}": (
+                one["dtype"],
+                one["shape"],
+                one["quant_type"],
+                one["bytes"],
+            )
+            for one in shown["tensors"]
+        },
+    }
+
+
+def check_all(names: Sequence[str], root: Path, argv: Sequence[str], *, keep: bool) -> int:
+    """Make and check specimens one by one, print a table, and count the differences."""
+    ingot = Ingot(argv, root / "store")
+    tensors = differences = 0
+    for name in names:
+        source = root / "checkpoints" / name
+        make(name, source)
+        result = check(name, source, ingot)
+        _print(result)
+        tensors += len(result.stored.tensors)
+        differences += len(result.differences)
+        if not keep:
+            shutil.rmtree(source)
+    ingot.failures = []
+    ingot.run("verify")
+    of_store = [*ingot.failures, *check_store(ingot.store)]
+    _say(*(f"    store: {line}" for line in of_store))
+    differences += len(of_store)
+    _say(f"{len(names)} checkpoints, {tensors} tensors, {differences} differences")
+    return differences
+
+
+def _print(result: Result) -> None:
+    stored = result.stored
+    dtypes = "+".join(sorted({tensor.dtype for tensor in stored.tensors.values()}))
+    _say_row(
+        result.name,
+        ZOO[result.name].architecture,
+        dtypes,
+        len(stored.tensors),
+        len(set(stored.groups.values())),
+        len(stored.blobs),
+        sum(stored.blobs.values()),
+        "DIFFERS" if result.differences else "ok",
+    )
+    _say(*(f"    {line}" for line in result.differences[:SHOWN]))
+
+
+def _say_row(*cells: object) -> None:
+    _say("{:24}{:43}{:13}{:>8}{:>7}{:>6}{:>9}  {}".format(*cells))
+
+
+def _say(*lines: str) -> None:
+    # At once: a run takes minutes, and somebody watches it through a pipe.
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    sys.stdout.flush()
+
+
+def main() -> int:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="for checkpoints and store")
+    parser.add_argument("--only", choices=sorted(ZOO), metavar="NAME")
+    parser.add_argument("--command", metavar="ARGV", help="default: this Python's `-m cli`")
+    arguments = parser.parse_args()
+    argv = [sys.executable, "-m", "cli"]
+    if arguments.command:
+        argv = shlex.split(arguments.command)
+        argv[0] = os.path.abspath(shutil.which(argv[0]) or argv[0])
+    if arguments.keep and arguments.keep.exists():
+        parser.error(f"{arguments.keep} is there already")
+    started = time.monotonic()
+    _say(", ".join(f"{library} {version(library)}" for library in LIBRARIES))
+    _say_row("specimen", "architecture", "dtypes", "tensors", "groups", "blobs", "bytes", "")
+    names = [arguments.only] if arguments.only else list(ZOO)
+    with tempfile.TemporaryDirectory(prefix="ingot-zoo-") as temporary:
+        root = (arguments.keep or Path(temporary)).resolve()
+        differences = check_all(names, root, argv, keep=arguments.keep is not None)
+    _say(f"{time.monotonic() - started:.0f} s")
+    return 1 if differences else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
