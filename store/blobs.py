@@ -150,7 +150,8 @@ class BlobStore:
             if seen.kind is Kind.DIRECTORY:
                 self.fs.rename(bad, kept)  # nothing can be renamed over a directory
             else:
-                with contextlib.suppress(FileExistsError):
+                # Better healed than kept: some file systems have no hard links (exFAT).
+                with contextlib.suppress(OSError):
                     self.fs.link(bad, kept)
             return
 

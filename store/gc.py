@@ -108,8 +108,10 @@ class GarbageCollector:
     wait: float = WAIT
 
     def plan(self) -> GcPlan:
-        """Say what a run would remove, without removing it."""
-        self.store.prepare()
+        """Say what a run would remove, without removing or writing anything."""
+        if self.store.fs.status(self.store.layout.locks) is None:
+            # None of our writers was ever here: a store of Ollama stays as it is.
+            return self._mark(own=None)
         with self.store.lock.exclusive(self.wait):
             return self._mark(own=None)
 
@@ -168,7 +170,7 @@ class GarbageCollector:
         alive: list[WriterId] = []
         dead: list[tuple[str, set[Digest]]] = []
         litter: list[str] = []
-        for folder, kind in fs.entries(layout.tmp):
+        for folder, kind in _entries(fs, layout.tmp):
             if own is not None and folder == own.name:
                 continue
             identity = WriterId.parse(folder)
@@ -226,7 +228,9 @@ class GarbageCollector:
         return {digest for name in names if (digest := Digest.from_file_name(name))}
 
     def _unnamed(self, named: set[Digest]) -> tuple[Doomed, ...]:
-        doomed = []
+        doomed: list[Doomed] = []
+        if self.store.fs.status(self.store.layout.blobs) is None:
+            return ()
         for _, digest, _ in self.store.blobs.digests():
             if digest is not None and digest not in named:
                 seen = self.store.blobs.status(digest)
@@ -283,9 +287,13 @@ class GarbageCollector:
 _GONE: Final = "gone-"
 
 
+def _entries(fs: FileSystem, directory: Path) -> list[tuple[str, Kind]]:
+    return [] if fs.status(directory) is None else fs.entries(directory)
+
+
 def _sizes(fs: FileSystem, directory: Path) -> list[tuple[str, int]]:
     found = []
-    for name, _ in fs.entries(directory):
+    for name, _ in _entries(fs, directory):
         seen = fs.status(directory / name)
         found.append((name, seen.size if seen and seen.kind is Kind.FILE else 0))
     return found

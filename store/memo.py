@@ -32,8 +32,8 @@ CREATE TABLE IF NOT EXISTS source (
     device INTEGER, inode INTEGER, size INTEGER, mtime_ns INTEGER, looked_ns INTEGER
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS piece (
-    path BLOB, offset INTEGER, nbytes INTEGER, fingerprint BLOB,
-    PRIMARY KEY (path, offset, nbytes)
+    path BLOB, looked_ns INTEGER, offset INTEGER, nbytes INTEGER, fingerprint BLOB,
+    PRIMARY KEY (path, looked_ns, offset, nbytes)
 ) WITHOUT ROWID;
 """
 _BUSY_SECONDS: Final = 2.0
@@ -66,6 +66,9 @@ class Memo:
         # lock other processes out: notes wait here. What a crash forgets is made again.
         self._blobs: dict[str, _Identity] = {}
         self._unsaved: dict[str, list[tuple[object, ...]]] = {}
+        # When this process looked at each source: its notes are of that look alone, since
+        # another process may have looked at another file under the same path.
+        self._looks: dict[bytes, int] = {}
         self._saved = time.monotonic()
 
     def knows(self, digest: Digest, status: Status) -> bool:
@@ -163,21 +166,28 @@ class Memo:
                 return {}
             if identity[3] >= row[4] - _GRANULARITY_NS:
                 return {}
-            query = "SELECT offset, nbytes, fingerprint FROM piece WHERE path = ?"
-            return {(offset, size): found for offset, size, found in self._run(query, [key])}
+            looked = self._looks[key[0]] = row[4]
+            query = (
+                "SELECT offset, nbytes, fingerprint FROM piece WHERE path = ? AND looked_ns = ?"
+            )
+            rows = self._run(query, [(*key, looked)])
+            return {(offset, size): found for offset, size, found in rows}
 
     def look_at(self, path: Path, identity: _Identity, now_ns: int) -> None:
         """Begin to take notes of a source file as it is now, and forget what it was."""
         key = (os.fsencode(path),)
         with self._mutex:
+            self._looks[key[0]] = now_ns
             self._run("DELETE FROM piece WHERE path = ?", [key], create=True)
             self._later("REPLACE INTO source VALUES (?,?,?,?,?,?)", (*key, *identity, now_ns))
 
     def note_piece(self, path: Path, offset: int, nbytes: int, fingerprint: bytes) -> None:
         """Remember the fingerprint of a part of a source file."""
-        row = (os.fsencode(path), offset, nbytes, fingerprint)
+        key = os.fsencode(path)
         with self._mutex:
-            self._later("REPLACE INTO piece VALUES (?,?,?,?)", row)
+            if (looked := self._looks.get(key)) is not None:
+                row = (key, looked, offset, nbytes, fingerprint)
+                self._later("REPLACE INTO piece VALUES (?,?,?,?,?)", row)
 
     def save(self) -> None:
         """Write what is pending."""

@@ -1,0 +1,66 @@
+"""Small real values: blobs, layers, models."""
+
+from __future__ import annotations
+
+from store.blobs import BlobRef
+from store.digest import Digest
+from store.manifest import CONFIG_MEDIA_TYPE, Layer, Manifest, MediaType
+from store.names import ModelName
+from store.tensorfile import encode_header
+
+CONFIG = b'{"model_format":"safetensors","architecture":"","os":""}'
+TENSORS = {"a.weight": b"aaaaaaaa", "b.weight": b"bbbb", "c.weight": b"c" * 24}
+OTHER = TENSORS | {"a.weight": b"AAAAAAAA", "d.weight": b"dd"}
+
+
+def name(text="m"):
+    return ModelName.parse(text)
+
+
+def digest_of(data):
+    return Digest.of(data)
+
+
+def ref_of(data):
+    return BlobRef(Digest.of(data), len(data))
+
+
+def tensor_blob(tensor, data, dtype="U8"):
+    return encode_header([(tensor, dtype, (len(data),), len(data))]) + data
+
+
+def tensor_layer(tensor, data):
+    ref = ref_of(tensor_blob(tensor, data))
+    return Layer(MediaType.TENSOR, ref.digest, ref.size, tensor, "U8", (len(data),))
+
+
+def make_manifest(tensors=TENSORS, config=CONFIG):
+    layers = tuple(tensor_layer(tensor, data) for tensor, data in tensors.items())
+    return Manifest(Layer(CONFIG_MEDIA_TYPE, *_fields(ref_of(config))), layers)
+
+
+def write_blobs(writer, tensors=TENSORS, config=CONFIG):
+    """Write what `make_manifest` names, each tensor in two chunks."""
+    for tensor, data in tensors.items():
+        content = tensor_blob(tensor, data)
+        blob = writer.new_blob()
+        try:
+            blob.write(content[:8])
+            blob.write(memoryview(content)[8:])
+            writer.commit(blob)
+        finally:
+            blob.close()
+    writer.put(config)
+
+
+def create(store, model="m", tensors=TENSORS, config=CONFIG):
+    """Do what `ingot create` does with a store; give the manifest."""
+    manifest = make_manifest(tensors, config)
+    with store.writing(name(model)) as writer:
+        write_blobs(writer, tensors, config)
+        writer.publish(name(model), manifest)
+    return manifest
+
+
+def _fields(ref):
+    return ref.digest, ref.size

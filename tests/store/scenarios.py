@@ -1,0 +1,154 @@
+"""The commands of ingot as the store sees them, each with the store that it meets."""
+
+from __future__ import annotations
+
+import contextlib
+
+from store.gc import GarbageCollector
+from store.store import Store
+from tests.store.builders import (
+    OTHER,
+    TENSORS,
+    create,
+    make_manifest,
+    name,
+    ref_of,
+    tensor_blob,
+    write_blobs,
+)
+from tests.store.exploration import Scenario
+from tests.store.sim_fs import Crash
+
+DAMAGED = tensor_blob("a.weight", TENSORS["a.weight"])
+
+
+def nothing(_):
+    pass
+
+
+def create_again(store):
+    create(store)
+
+
+def replace(store):
+    create(store, tensors=OTHER)
+
+
+def reuse(store):
+    create(store, "twin")
+
+
+def recall(store):
+    """Make a model of blobs that the memo tells without reading anything."""
+    with store.writing(name("twin")) as writer:
+        if not all(writer.reuse(ref) for ref in make_manifest().blobs):
+            write_blobs(writer)
+        writer.publish(name("twin"), make_manifest())
+
+
+def forget_all(store):
+    create(store)
+    for _, digest, _ in store.blobs.digests():
+        store.memo.forget(digest)
+
+
+def damage(content):
+    """Give an `arrange` with one blob whose file is damaged."""
+
+    def arrange(store):
+        create(store)
+        digest = ref_of(DAMAGED).digest
+        store.fs.overwrite(store.blobs.path(digest), content)
+        store.memo.forget(digest)
+
+    return arrange
+
+
+def damage_with_a_directory(store):
+    create(store)
+    path = store.blobs.path(ref_of(DAMAGED).digest)
+    store.fs.unlink(path)
+    store.fs.mkdir(path)
+    store.fs.close(store.fs.create(path / "file"))
+
+
+def two_models(store):
+    create(store)
+    create(store, "other", OTHER)
+
+
+def copy(store):
+    with store.writing("copy") as writer:
+        writer.copy(name("m"), name("copy"))
+
+
+def copy_over(store):
+    with store.writing("other") as writer:
+        writer.copy(name("m"), name("other"))
+
+
+def remove(store):
+    store.remove([name("m")])
+
+
+def remove_both(store):
+    store.remove([name("other"), name("m")])
+
+
+def remove_the_rest(store):
+    """Remove what is still there; of what was not there, nothing was promised."""
+    models = [name("other"), name("m")]
+    there = [model for model in models if store.catalog.find(model)]
+    store.remove(there)
+    store.remove(models[len(there) :])
+
+
+def collect(store):
+    GarbageCollector(store, wait=0).run()
+
+
+def much_garbage(store):
+    """Blobs that nothing names, a dead writer, a bad blob in quarantine, litter."""
+    two_models(store)
+    store.fs.overwrite(store.blobs.path(ref_of(DAMAGED).digest), b"short")
+    create(store)
+    remove(store)
+    killed = Store(store.layout.root, store.fs.another_process(), store.memo)
+    with contextlib.suppress(Crash), killed.writing("unfinished") as writer:
+        write_blobs(writer, {"e.weight": b"e"})
+        writer.new_blob().write(b"half of it")
+        killed.fs.die()
+    store.fs.close(store.fs.create(store.layout.tmp / "litter"))
+
+
+def living_writer(store):
+    """Another process that has pinned and written its blobs, and publishes after gc."""
+    with store.writing("m") as writer:
+        write_blobs(writer)
+        yield
+        writer.publish(name("m"), make_manifest())
+
+
+def collect_and_create(store):
+    collect(store)
+    create(store)
+
+
+SCENARIOS = [
+    Scenario("first use", None, create_again),
+    Scenario("create", nothing, create_again),
+    Scenario("replace", create_again, replace),
+    Scenario("reuse", create_again, reuse),
+    Scenario("reuse unknown", forget_all, reuse),
+    Scenario("recall", create_again, recall),
+    Scenario("heal short", damage(DAMAGED[:9]), create_again),
+    Scenario("heal rot", damage(bytes(len(DAMAGED))), create_again),
+    Scenario("heal directory", damage_with_a_directory, create_again),
+    Scenario("cp", create_again, copy),
+    Scenario("cp over", two_models, copy_over),
+    Scenario("rm", two_models, remove),
+    Scenario("rm of two", two_models, remove_both, again=remove_the_rest),
+    Scenario("gc", much_garbage, collect),
+    Scenario("gc beside a writer", two_models, collect, living_writer, collect_and_create),
+    Scenario("gc beside a first writer", nothing, collect, living_writer, collect_and_create),
+]

@@ -1,0 +1,359 @@
+from __future__ import annotations
+
+import contextlib
+import errno
+import threading
+
+import pytest
+
+from store.blobs import Installed
+from store.errors import (
+    BusyError,
+    IntegrityError,
+    NotFoundError,
+    StorageError,
+    UsageError,
+)
+from store.fs import FileSystem
+from store.gc import GarbageCollector
+from store.store import Store
+from store.writer import LOCK, PINS, PURPOSE, BlobsGoneError, WriterId
+from tests.store.builders import (
+    OTHER,
+    TENSORS,
+    create,
+    make_manifest,
+    name,
+    ref_of,
+    tensor_blob,
+    write_blobs,
+)
+
+
+class Failing(FileSystem):
+    """Fails a write to the files of one name, after half of it was written."""
+
+    def __init__(self, file_name):
+        self.file_name = file_name
+        self.is_broken = True
+
+    def write(self, file, data):
+        if self.is_broken and file.path.name == self.file_name:
+            super().write(file, memoryview(data)[: len(data) // 2])
+            raise OSError(errno.ENOSPC, "no space left on device", str(file.path))
+        super().write(file, data)
+
+
+def folders(store):
+    return list(store.layout.tmp.iterdir())
+
+
+def pins(writer):
+    return (writer.folder / PINS).read_text().split()
+
+
+def test_a_writer_has_a_folder_with_a_lock_its_pins_and_a_purpose(store):
+    with store.writing(name()) as writer:
+        assert {path.name for path in writer.folder.iterdir()} == {LOCK, PINS, PURPOSE}
+
+
+def test_a_writer_says_what_it_is_doing(store):
+    with store.writing(name("me/m:q4")) as writer:
+        assert (writer.folder / PURPOSE).read_text() == "me/m:q4"
+
+
+def test_the_folder_tells_whose_it_is(store):
+    with store.writing(name()) as writer:
+        identity = WriterId.parse(writer.folder.name)
+
+    assert (identity.host, identity.boot) == store.fs.machine()
+    assert identity.pid == str(store.fs.process())
+
+
+@pytest.mark.parametrize("folder", ["a.b.c", "a.b.c.d.e", "a..c.d", "VERSION-12", ""])
+def test_other_names_are_no_folders_of_writers(folder):
+    assert WriterId.parse(folder) is None
+
+
+def test_the_folder_of_a_writer_can_be_entered_by_its_owner_alone(store):
+    with store.writing(name()) as writer:
+        assert writer.folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_closed_writer_leaves_nothing(store):
+    with store.writing(name()) as writer:
+        writer.put(b"x")
+        writer.new_blob().write(b"unfinished")
+
+    assert folders(store) == []
+
+
+def test_a_writer_that_fails_leaves_nothing(store):
+    with contextlib.suppress(ZeroDivisionError), store.writing(name()) as writer:
+        writer.new_blob().write(b"unfinished")
+        1 / 0  # noqa: B018
+
+    assert folders(store) == []
+
+
+def test_a_writer_may_be_closed_twice(store):
+    with store.writing(name()) as writer:
+        writer.close()
+
+    assert folders(store) == []
+
+
+def test_closing_the_store_closes_its_writers(store):
+    context = store.writing(name())
+    context.__enter__()
+
+    store.close()
+
+    assert folders(store) == []
+    context.__exit__(None, None, None)
+
+
+def test_each_blob_is_pinned(store):
+    with store.writing(name()) as writer:
+        write_blobs(writer)
+
+        assert set(pins(writer)) == {str(ref.digest) for ref in make_manifest().blobs}
+
+
+def test_a_blob_that_is_written_twice_is_pinned_once(store):
+    with store.writing(name()) as writer:
+        writer.put(b"x")
+        writer.put(b"x")
+
+        assert pins(writer) == [str(ref_of(b"x").digest)]
+
+
+def test_a_blob_that_is_reused_is_pinned(store):
+    create(store)
+
+    with store.writing(name("other")) as writer:
+        content = tensor_blob("a.weight", TENSORS["a.weight"])
+        assert writer.put(content)[1] is Installed.REUSED
+        assert pins(writer) == [str(ref_of(content).digest)]
+
+
+def test_after_a_torn_pin_nothing_is_committed(tmp_path):
+    fs = Failing(PINS)
+    with Store(tmp_path, fs) as store, store.writing(name()) as writer:
+        with pytest.raises(OSError, match="no space"):
+            writer.put(b"first")
+        fs.is_broken = False
+
+        with pytest.raises(StorageError) as caught:
+            writer.put(b"second")
+
+    assert caught.value.code == "E_PIN"
+
+
+def test_what_was_pinned_before_a_torn_pin_is_still_committed(tmp_path):
+    fs = Failing(PINS)
+    fs.is_broken = False
+    with Store(tmp_path, fs) as store, store.writing(name()) as writer:
+        writer.put(b"first")
+        fs.is_broken = True
+        with pytest.raises(OSError, match="no space"):
+            writer.put(b"second")
+
+        assert writer.put(b"first")[1] is Installed.REUSED
+
+
+@pytest.mark.parametrize("file_name", ["0.partial", PINS, PURPOSE, "1.manifest"])
+def test_a_full_disk_leaves_no_litter_and_the_old_tag(tmp_path, file_name):
+    fs = Failing(file_name)
+    fs.is_broken = False
+    store = Store(tmp_path, fs)
+    create(store)
+    fs.is_broken = True
+
+    with contextlib.suppress(OSError), store.writing(name()) as writer:
+        writer.put(b"{}")
+        writer.publish(name(), make_manifest({}, b"{}"))
+
+    assert folders(store) == []
+    assert store.catalog.get(name()).parse() == make_manifest()
+    store.close()
+
+
+def test_publishing_gives_what_was_there_before(store):
+    create(store)
+
+    with store.writing(name()) as writer:
+        write_blobs(writer, OTHER)
+        previous = writer.publish(name(), make_manifest(OTHER))
+
+    assert previous.parse() == make_manifest()
+
+
+def test_the_first_publication_replaces_nothing(store):
+    with store.writing(name()) as writer:
+        write_blobs(writer)
+
+        assert writer.publish(name(), make_manifest()) is None
+
+
+def test_a_manifest_can_be_read_by_all_who_may_enter(store):
+    create(store)
+
+    assert store.catalog.path(name()).stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize("damage", ["gone", "short", "directory"])
+def test_a_manifest_whose_blobs_are_not_there_is_not_published(store, damage):
+    bad = ref_of(tensor_blob("a.weight", TENSORS["a.weight"]))
+    path = store.blobs.path(bad.digest)
+
+    with store.writing(name()) as writer:
+        write_blobs(writer)
+        path.unlink()
+        if damage == "short":
+            path.write_bytes(b"x")
+        elif damage == "directory":
+            path.mkdir()
+        with pytest.raises(BlobsGoneError) as caught:
+            writer.publish(name(), make_manifest())
+
+    assert (caught.value.gone, caught.value.exit_code) == ((bad,), 5)
+    assert store.catalog.find(name()) is None
+
+
+def test_a_blob_that_is_gone_can_be_made_again_and_published(store):
+    with store.writing(name()) as writer:
+        write_blobs(writer)
+        store.blobs.path(ref_of(tensor_blob("a.weight", TENSORS["a.weight"])).digest).unlink()
+        with pytest.raises(BlobsGoneError):
+            writer.publish(name(), make_manifest())
+        write_blobs(writer)
+        writer.publish(name(), make_manifest())
+
+    assert store.catalog.get(name()).parse() == make_manifest()
+
+
+def test_a_torn_manifest_is_replaced(store):
+    create(store)
+    store.catalog.path(name()).write_bytes(b"")
+
+    create(store)
+
+    assert store.catalog.get(name()).parse() == make_manifest()
+
+
+def test_a_copy_has_the_same_bytes(store):
+    create(store)
+
+    with store.writing(name("copy")) as writer:
+        writer.copy(name(), name("copy"))
+
+    assert store.catalog.get(name("copy")).data == store.catalog.get(name()).data
+
+
+def test_a_copy_keeps_what_we_do_not_understand(store):
+    create(store)
+    path = store.catalog.path(name())
+    path.write_bytes(path.read_bytes().replace(b'{"schema', b'{"x": [1], "schema'))
+
+    with store.writing(name("copy")) as writer:
+        writer.copy(name(), name("copy"))
+
+    assert store.catalog.get(name("copy")).data == path.read_bytes()
+
+
+def test_a_copy_gives_what_was_there_before(store):
+    create(store)
+    create(store, "other", OTHER)
+
+    with store.writing(name("other")) as writer:
+        previous = writer.copy(name(), name("other"))
+
+    assert previous.parse() == make_manifest(OTHER)
+
+
+def test_what_is_not_there_is_not_copied(store):
+    with store.writing("copy") as writer, pytest.raises(NotFoundError):
+        writer.copy(name(), name("copy"))
+
+
+def test_what_cannot_be_read_is_not_copied(store):
+    create(store)
+    store.catalog.path(name()).write_bytes(b"")
+
+    with store.writing("copy") as writer, pytest.raises(IntegrityError):
+        writer.copy(name(), name("copy"))
+
+
+def test_what_has_lost_a_blob_is_not_copied(store):
+    create(store)
+    next(store.layout.blobs.iterdir()).unlink()
+
+    with store.writing("copy") as writer, pytest.raises(BlobsGoneError):
+        writer.copy(name(), name("copy"))
+
+
+def test_a_copy_to_a_name_that_differs_in_case_is_refused(store):
+    create(store)
+
+    with store.writing("M") as writer, pytest.raises(UsageError):
+        writer.copy(name(), name("M"))
+
+
+def test_threads_may_share_a_writer(store):
+    contents = [f"blob {number % 20}".encode() for number in range(200)]
+    errors = []
+
+    def work(part):
+        try:
+            for content in part:
+                writer.put(content)
+        except Exception as error:  # noqa: BLE001 - shown by the assertion
+            errors.append(error)
+
+    with store.writing(name()) as writer:
+        threads = [threading.Thread(target=work, args=(contents[k::8],)) for k in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        pinned = pins(writer)
+
+    assert errors == []
+    assert sorted(pinned) == sorted({str(ref_of(content).digest) for content in contents})
+
+
+def test_a_living_writer_keeps_what_it_has_pinned(store):
+    with store.writing(name()) as writer:
+        write_blobs(writer)
+        GarbageCollector(store).run()
+        writer.publish(name(), make_manifest())
+
+    assert all(store.blobs.holds(ref) for ref in make_manifest().blobs)
+
+
+class OtherDisk(FileSystem):
+    """Has blobs/ on another file system than tmp/: M17 of reliability.md."""
+
+    def rename(self, source, target):
+        if target.parent.name == "blobs":
+            raise OSError(errno.EXDEV, "cross-device link", str(source), None, str(target))
+        super().rename(source, target)
+
+
+def test_a_store_on_two_disks_is_refused(tmp_path):
+    with (
+        Store(tmp_path, OtherDisk()) as store,
+        store.writing(name()) as writer,
+        pytest.raises(StorageError) as caught,
+    ):
+        writer.put(b"x")
+
+    assert caught.value.code == "E_XDEV"
+
+
+def test_a_writer_does_not_wait_for_ever(store, monkeypatch):
+    monkeypatch.setattr("store.lock._SHARED_WAIT", 0)
+
+    with store.lock.exclusive(0), pytest.raises(BusyError), store.writing(name()):
+        pass
