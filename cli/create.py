@@ -50,8 +50,8 @@ def create(
     import time
 
     from cli.progress import listening
-    from importer.hub import parse_source
     from importer.pipeline import ImportRequest, import_model, new_jobs, plan_import
+    from importer.sources.named import parse_source
     from store import ModelName
 
     started = time.monotonic()

@@ -36,7 +36,8 @@ def gc(
     from store.errors import UsageError
     from store.gc import EMPTY, GarbageCollector
 
-    interactive = sys.stdin is not None and sys.stdin.isatty() and not json
+    can_ask = None not in (sys.stdin, sys.stderr) and sys.stdin.isatty()
+    interactive = can_ask and not json
     if not (dry_run or yes or interactive):
         message = "gc asks before it removes anything, and there is no terminal to ask on"
         raise UsageError(message, code="E_USAGE", hint="ingot gc --yes, or ingot gc --dry-run")
@@ -50,12 +51,20 @@ def gc(
             done = collector.run()
         if interactive and not (dry_run or yes or done.is_empty):
             out(_lines(done, would=True))
-            typer.confirm("Remove all this?", abort=True, err=True)
+            _confirm("Remove all this? [y/N]: ")
             done = collector.run()
     if json:
         out_json("gc", {"dry_run": dry_run, **_document(done)})
     else:
         out(_lines(done, would=dry_run))
+
+
+def _confirm(question: str) -> None:
+    # As `typer.confirm`, which writes a blank to stdout, where the result goes.
+    sys.stderr.write(question)
+    sys.stderr.flush()
+    if sys.stdin.buffer.readline().strip().lower() not in {b"y", b"yes"}:
+        raise typer.Abort
 
 
 def _lines(plan: GcPlan, *, would: bool) -> list[str]:

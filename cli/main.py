@@ -150,8 +150,12 @@ def _usage(error: Exception) -> UsageError:
 def _on_signal(number: int, _: FrameType | None) -> NoReturn:
     # Once: a second signal must not interrupt the cleaning up.
     for other in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(other, signal.SIG_IGN)
+        # Not SIG_IGN: of one that has come already, python would tell in a traceback.
+        signal.signal(other, _too_late)
     raise Signalled(number)
+
+
+def _too_late(_number: int, _: FrameType | None) -> None: ...
 
 
 def _die(number: int) -> NoReturn:

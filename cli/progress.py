@@ -81,12 +81,13 @@ class _Bar:
     def __call__(self, event: Event) -> None:
         match event:
             case Fetching(nbytes=nbytes):
-                self._bar.reset(self._task, total=nbytes, description="fetching")
+                if nbytes:
+                    self._bar.reset(self._task, total=nbytes, description="fetching")
             case Received(path, nbytes):
                 name = printable(path, _NAME_WIDTH)
                 self._bar.update(self._task, advance=nbytes, description=name)
             case Fetched():
-                self._bar.reset(self._task, total=None, description="reading headers")
+                self._bar.update(self._task, description="reading headers")
             case Scanned():
                 pass
             case Planned(nbytes=nbytes):

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from importer.events import Fetched, Fetching, Listener, Received
-from importer.hub import Hub, HubFile, HubSource, Listing
+from importer.hub import Hub, HubFile, Listing
 from importer.hub_errors import OfflineError, UnreachableError
 from importer.sources import cache
 from importer.sources.choice import Needed, needed, visible
+from importer.sources.named import HubSource
 from importer.sources.tree import Identity, Origin, SourceFile, Tree, find, read_tree
 from importer.transfer import StoppedError, Tell, download, read_range
 from store import limits
@@ -207,7 +208,7 @@ class _Fetch:
         files = [self._files[path] for path in paths]
         missing = [file for file in files if self._hub.find(self._commit, file) is None]
         nbytes = sum(file.size for file in missing)
-        self._check_space(nbytes)
+        self._check_space(missing)
         started = time.monotonic()
         self._listen(Fetching(self._hub.source.repository, self._commit, len(missing), nbytes))
         # The largest first, so that no connection is left alone with one at the end.
@@ -239,8 +240,12 @@ class _Fetch:
         yield tell
         report()
 
-    def _check_space(self, nbytes: int) -> None:
+    def _check_space(self, missing: Iterable[HubFile]) -> None:
         root = self._hub.cache
+        nbytes = 0
+        for file in missing:
+            part = self._hub.part(file)
+            nbytes += file.size - (part.stat().st_size if part.exists() else 0)
         there = next(path for path in (root, *root.parents) if path.exists())
         free = shutil.disk_usage(there).free
         if nbytes > free:

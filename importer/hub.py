@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import threading
 from collections.abc import Callable, Iterable
@@ -12,8 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from importer.hub_errors import odd_answer, refused, translated
 from importer.sources import cache
+from importer.sources.named import HubSource
 from store import limits
-from store.errors import InputError, NotFoundError, UsageError
+from store.errors import InputError
 from store.paths import why_unsafe
 from store.text import printable
 
@@ -21,25 +21,7 @@ if TYPE_CHECKING:
     import httpx2
     from huggingface_hub import HfApi, RepoFile
 
-_SHORT: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _HASH: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_HINT: Final = "A model on the Hub is named `hf:org/repo` or `hf:org/repo@revision`"
-
-
-@dataclass(frozen=True, slots=True)
-class HubSource:
-    """A model repository on the Hub.
-
-    Attributes:
-        repository: `org/name`.
-        revision: a branch, a tag or a commit.
-    """
-
-    repository: str
-    revision: str = "main"
-
-    def __str__(self) -> str:
-        return f"hf:{self.repository}@{self.revision}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,32 +56,6 @@ class Listing:
     files: tuple[HubFile, ...]
 
 
-def parse_source(text: str) -> Path | HubSource:
-    """Understand SOURCE: `hf:org/repo[@revision]`, `hf.co/org/repo`, a web address, a path.
-
-    What exists as a path is one.
-
-    Raises:
-        UsageError: an address that names no model repository.
-        NotFoundError: nothing like this exists, but it looks like a repository's name.
-    """
-    path = Path(text)
-    if os.path.lexists(path):
-        return path
-    if text.startswith("hf:"):
-        repository, at, revision = text[3:].removeprefix("//").partition("@")
-        return _checked(HubSource(repository, revision) if at else HubSource(repository))
-    if text.startswith(("hf.co/", "huggingface.co/")) or "://" in text:
-        return _parse_address(text)
-    if _SHORT.fullmatch(text):
-        raise NotFoundError(
-            f"source `{printable(text)}` does not exist",
-            code="E_SRC_MISSING",
-            hint=f"Did you mean `hf:{printable(text)}`, on the Hub?",
-        )
-    return path
-
-
 class Hub:
     """One repository, reached through huggingface_hub.
 
@@ -111,39 +67,11 @@ class Hub:
     """
 
     def __init__(self, source: HubSource) -> None:
-        """Set huggingface_hub up: quiet, and with no wait that never ends."""
-        from huggingface_hub import HfApi, constants, get_session, set_client_factory  # noqa: PLC0415
-        from huggingface_hub.utils import logging  # noqa: PLC0415
+        """Read nothing yet, but what the environment says of cache, endpoint and token."""
+        from huggingface_hub import HfApi, constants  # noqa: PLC0415
 
-        logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # theirs
-        default = get_session()
         patience = float(constants.HF_HUB_DOWNLOAD_TIMEOUT)
-
-        def bound(request: httpx2.Request) -> None:
-            given = request.extensions.get("timeout") or {}
-            request.extensions = {
-                **request.extensions,
-                "timeout": {
-                    key: patience if given.get(key) is None else given[key]
-                    for key in ("connect", "read", "write", "pool")
-                },
-            }
-
-        def limited(response: httpx2.Response) -> None:
-            # huggingface_hub would sleep for minutes, in silence.
-            if response.status_code == 429:  # noqa: PLR2004 - too many requests
-                raise refused(response, source.repository)
-
-        client = type(default)
-        hooks: dict[str, list[Callable[..., object]]] = {
-            kind: [hook for hook in given if hook.__module__ != __name__]
-            for kind, given in default.event_hooks.items()
-        }
-        hooks["request"].append(bound)
-        hooks["response"].append(limited)
-        set_client_factory(
-            lambda: client(event_hooks=hooks, follow_redirects=True, timeout=patience)
-        )
+        _configure(source.repository, patience)
         self.source: Final = source
         self.patience: Final = patience
         self.cache: Final = Path(constants.HF_HUB_CACHE).expanduser().resolve()
@@ -225,6 +153,10 @@ class Hub:
         """The content of a file in the cache."""
         return self.folder / "blobs" / file.key
 
+    def part(self, file: HubFile) -> Path:
+        """What has arrived of a file that is not whole yet."""
+        return self.folder / "blobs" / f"{file.key}.incomplete"
+
     def find(self, commit: str, file: HubFile) -> Path | None:
         """Where the cache has a file of a commit whole, links resolved, if it does."""
         for place in (self.snapshot(commit) / file.path, self.blob(file)):
@@ -282,6 +214,37 @@ class Hub:
         return tuple(sorted(files.values(), key=lambda file: file.path.encode()))
 
 
+def _configure(repository: str, patience: float) -> None:
+    """Have huggingface_hub say nothing, and never wait for ever, or for long in silence."""
+    from huggingface_hub import get_session, set_client_factory  # noqa: PLC0415
+    from huggingface_hub.utils import logging  # noqa: PLC0415
+
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # theirs
+
+    def bound(request: httpx2.Request) -> None:
+        given = request.extensions.get("timeout") or {}
+        bounds = dict.fromkeys(("connect", "read", "write", "pool"), patience)
+        bounds |= {key: value for key, value in given.items() if value is not None}
+        request.extensions = {**request.extensions, "timeout": bounds}
+
+    def limited(response: httpx2.Response) -> None:
+        # It would sleep for minutes.
+        if response.status_code == 429:  # noqa: PLR2004 - too many requests
+            raise refused(response, repository)
+
+    default = get_session()
+    client = type(default)
+    hooks: dict[str, list[Callable[..., object]]] = {
+        kind: [hook for hook in given if hook.__module__ != __name__]
+        for kind, given in default.event_hooks.items()
+    }
+    hooks["request"].append(bound)
+    hooks["response"].append(limited)
+    set_client_factory(
+        lambda: client(event_hooks=hooks, follow_redirects=True, timeout=patience)
+    )
+
+
 def _check_name(path: str) -> None:
     if why := why_unsafe(path):
         raise InputError(
@@ -289,46 +252,3 @@ def _check_name(path: str) -> None:
             code="E_PATH",
             hint="Names in a model have to work, and to stay inside it, on every system",
         )
-
-
-def _parse_address(text: str) -> HubSource:
-    from huggingface_hub import constants, parse_hf_uri  # noqa: PLC0415
-    from huggingface_hub.errors import HfUriError  # noqa: PLC0415
-
-    try:
-        uri = parse_hf_uri(text, endpoint=constants.ENDPOINT)
-    except HfUriError as error:
-        raise UsageError(
-            f"`{printable(text)}` is no address of a model on the Hub",
-            code="E_USAGE",
-            hint=_HINT,
-        ) from error
-    if uri.type != "model":
-        raise UsageError(f"`{printable(text)}` is a {uri.type}", code="E_USAGE", hint=_HINT)
-    if uri.path_in_repo:
-        raise UsageError(
-            f"`{printable(text)}` names `{printable(uri.path_in_repo)}` in a repository",
-            code="E_USAGE",
-            hint=f"{_HINT}, also where the revision has a `/`",
-        )
-    return _checked(HubSource(uri.id, uri.revision) if uri.revision else HubSource(uri.id))
-
-
-def _checked(source: HubSource) -> HubSource:
-    from huggingface_hub.errors import HFValidationError  # noqa: PLC0415
-    from huggingface_hub.utils import validate_repo_id  # noqa: PLC0415
-
-    name = printable(source.repository)
-    try:
-        validate_repo_id(source.repository)
-    except HFValidationError as error:
-        message = f"`{name}` is no name of a repository on the Hub"
-        raise UsageError(message, code="E_USAGE", hint=_HINT) from error
-    if source.repository.count("/") != 1:
-        message = f"`{name}` names no repository, only an organization or a user"
-        raise UsageError(message, code="E_USAGE", hint=_HINT)
-    # It becomes a path in the cache.
-    if why := why_unsafe(source.revision):
-        message = f"the revision `{printable(source.revision)}` {why}"
-        raise UsageError(message, code="E_USAGE", hint=_HINT)
-    return source

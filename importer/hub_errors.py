@@ -56,11 +56,9 @@ def translated(repository: str) -> Iterator[None]:
 
 def unreachable(error: BaseException) -> UnreachableError:
     """Say why there was no answer, or no whole one."""
-    from huggingface_hub import constants  # noqa: PLC0415
-
     what = re.sub(r"^\[Errno -?\d+\] ", "", without_token(str(error))) or type(error).__name__
     return UnreachableError(
-        f"cannot reach the Hub at `{host_of(constants.ENDPOINT)}`: {printable(what, 300)}",
+        f"cannot reach the Hub at `{_host(error)}`: {printable(what, 300)}",
         code="E_HUB_UNREACHABLE",
         hint=_LATER,
     )
@@ -71,7 +69,8 @@ def refused(response: httpx2.Response, repository: str) -> IngotError:  # noqa: 
     status = response.status_code
     word = response.headers.get("X-Error-Code", "")
     named = f"`{printable(repository)}`"
-    if response.history and status not in _UNAVAILABLE | {_TOO_MANY}:
+    hosts = {hop.url.netloc for hop in (*response.history, response)}
+    if len(hosts) > 1 and status not in _UNAVAILABLE | {_TOO_MANY}:
         # The storage behind the Hub: its addresses are signed and live for minutes.
         return UnreachableError(
             f"the storage of {named} answers with status {status}",
@@ -112,17 +111,22 @@ def odd_answer(what: str) -> NetworkError:
     )
 
 
-def host_of(endpoint: str) -> str:
-    """Name a server without the password that its address may hold."""
-    return printable(urlsplit(endpoint).netloc.rpartition("@")[2])
-
-
 def without_token(message: str) -> str:
     """Blacken the token: a client may quote the header that it did not like."""
     from huggingface_hub import get_token  # noqa: PLC0415
 
     token = get_token()
     return message.replace(token, "***") if token else message
+
+
+def _host(error: BaseException) -> str:
+    from huggingface_hub import constants  # noqa: PLC0415
+
+    address = constants.ENDPOINT
+    with contextlib.suppress(AttributeError, RuntimeError):
+        # The storage has a host of its own, and a firewall may know only one of them.
+        address = str(error.request.url)  # type: ignore[attr-defined]  # of HTTP errors
+    return printable(urlsplit(address).netloc.rpartition("@")[2])  # without a password
 
 
 def _limited(response: httpx2.Response) -> NetworkError:

@@ -11,11 +11,11 @@ from importer.classify import classify
 from importer.config import config_bytes
 from importer.events import Listener, Planned, Published, Scanned, silent
 from importer.fetch import fetched
-from importer.hub import HubSource
 from importer.inventory import Inventory, read_inventory, take_inventory
 from importer.plan import BlobPlan, FilePlan, Plan, make_plan
 from importer.recipe import PLAIN, Recipe
 from importer.reuse import Job, Reuse
+from importer.sources.named import HubSource
 from importer.sources.tree import check_unchanged
 from importer.space import check_space
 from importer.write import Written, write_blobs

@@ -77,7 +77,7 @@ def read_range(hub: Hub, file: HubFile, start: int, end: int, tries: int = TRIES
 def _fill(hub: Hub, file: HubFile, tell: Tell, tries: int) -> bool:
     """Fetch what the part lacks; it becomes the blob when its hash is right, or goes."""
     blob = hub.blob(file)
-    part = blob.with_name(f"{blob.name}.incomplete")
+    part = hub.part(file)
     descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
     with os.fdopen(descriptor, "r+b", buffering=0) as target:
         if os.fstat(descriptor).st_size > file.size:

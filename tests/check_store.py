@@ -245,7 +245,7 @@ def main() -> int:
     parser.add_argument("--after-gc", action="store_true", help="gc just ended: no litter")
     options = parser.parse_args()
     violations = check_store(options.store, after_gc=options.after_gc)
-    print("\n".join(violations) or "no violations")  # noqa: T201
+    print("\n".join(violations) or "no violations")
     return 1 if violations else 0
 
 

@@ -1,0 +1,101 @@
+"""What SOURCE means: a path, or a model on the Hub."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from store.errors import NotFoundError, UsageError
+from store.paths import why_unsafe
+from store.text import printable
+
+_SHORT: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+_HINT: Final = "A model on the Hub is named `hf:org/repo` or `hf:org/repo@revision`"
+
+
+@dataclass(frozen=True, slots=True)
+class HubSource:
+    """A model repository on the Hub.
+
+    Attributes:
+        repository: `org/name`.
+        revision: a branch, a tag or a commit.
+    """
+
+    repository: str
+    revision: str = "main"
+
+    def __str__(self) -> str:
+        return f"hf:{self.repository}@{self.revision}"
+
+
+def parse_source(text: str) -> Path | HubSource:
+    """Understand SOURCE: `hf:org/repo[@revision]`, `hf.co/org/repo`, a web address, a path.
+
+    What exists as a path is one.
+
+    Raises:
+        UsageError: an address that names no model repository.
+        NotFoundError: nothing like this exists, but it looks like a repository's name.
+    """
+    path = Path(text)
+    if os.path.lexists(path):
+        return path
+    if text.startswith("hf:"):
+        repository, at, revision = text[3:].removeprefix("//").partition("@")
+        return _checked(HubSource(repository, revision) if at else HubSource(repository))
+    if text.startswith(("hf.co/", "huggingface.co/")) or "://" in text:
+        return _parse_address(text)
+    if _SHORT.fullmatch(text):
+        raise NotFoundError(
+            f"source `{printable(text)}` does not exist",
+            code="E_SRC_MISSING",
+            hint=f"Did you mean `hf:{printable(text)}`, on the Hub?",
+        )
+    return path
+
+
+def _parse_address(text: str) -> HubSource:
+    from huggingface_hub import constants, parse_hf_uri  # noqa: PLC0415
+    from huggingface_hub.errors import HfUriError  # noqa: PLC0415
+
+    try:
+        uri = parse_hf_uri(text, endpoint=constants.ENDPOINT)
+    except HfUriError as error:
+        raise UsageError(
+            f"`{printable(text)}` is no address of a model on the Hub",
+            code="E_USAGE",
+            hint=_HINT,
+        ) from error
+    if uri.type != "model":
+        raise UsageError(f"`{printable(text)}` is a {uri.type}", code="E_USAGE", hint=_HINT)
+    if uri.path_in_repo:
+        raise UsageError(
+            f"`{printable(text)}` names `{printable(uri.path_in_repo)}` in a repository",
+            code="E_USAGE",
+            hint=f"{_HINT}, also where the revision has a `/`",
+        )
+    return _checked(HubSource(uri.id, uri.revision) if uri.revision else HubSource(uri.id))
+
+
+def _checked(source: HubSource) -> HubSource:
+    from huggingface_hub.errors import HFValidationError  # noqa: PLC0415
+    from huggingface_hub.utils import validate_repo_id  # noqa: PLC0415
+
+    name = printable(source.repository)
+    try:
+        validate_repo_id(source.repository)
+    except HFValidationError as error:
+        message = f"`{name}` is no name of a repository on the Hub"
+        raise UsageError(message, code="E_USAGE", hint=_HINT) from error
+    if source.repository.count("/") != 1:
+        message = f"`{name}` names no repository, only an organization or a user"
+        raise UsageError(message, code="E_USAGE", hint=_HINT)
+    # It becomes a path in the cache.
+    if why := why_unsafe(source.revision):
+        message = f"the revision `{printable(source.revision)}` {why}"
+        raise UsageError(message, code="E_USAGE", hint=_HINT)
+    return source

@@ -1,0 +1,171 @@
+"""`ingot list`, `cp` and `rm`: the names in the store."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.check_store import check_store, manifest_digest, manifest_path, snapshot
+from tests.cli.runner import DIGEST, RFC3339, run
+from tests.importer.builders import MODELS
+
+
+def names(store):
+    return [found["name"] for found in run("list", "--json", store=store).document["models"]]
+
+
+def test_an_empty_store_lists_nothing(store):
+    assert run("list", store=store).succeeded().stdout.split() == [
+        "NAME",
+        "ID",
+        "SIZE",
+        "MODIFIED",
+    ]
+    assert names(store) == []
+    assert not store.exists()
+
+
+def test_models_are_listed_as_ollama_lists_them(filled_store):
+    lines = run("list", store=filled_store).succeeded().stdout.splitlines()
+
+    assert lines[0].split() == ["NAME", "ID", "SIZE", "MODIFIED"]
+    assert lines[1].split()[:4] == [
+        "kept:latest",
+        manifest_digest(filled_store, "kept")[7:19],
+        "169",
+        "KB",
+    ]
+    assert lines[2].startswith("moe:v1")
+    assert run("ls", store=filled_store).stdout == run("list", store=filled_store).stdout
+
+
+def test_the_document_of_list(filled_store):
+    document = run("list", "--json", store=filled_store).succeeded().document
+
+    assert document["schema"] == "ingot.list/1"
+    for found in document["models"]:
+        assert list(found)[:4] == ["name", "digest", "size", "modified"]
+        assert DIGEST.fullmatch(found["digest"])
+        assert type(found["size"]) is int
+        assert RFC3339.fullmatch(found["modified"])
+
+
+@pytest.mark.parametrize(("prefix", "found"), [("ke", 1), ("KE", 1), ("moe:v", 1), ("x", 0)])
+def test_a_prefix_chooses_names(filled_store, prefix, found):
+    document = run("list", prefix, "--json", store=filled_store).succeeded().document
+
+    assert len(document["models"]) == found
+
+
+def test_a_manifest_that_cannot_be_read_is_told_and_the_rest_listed(filled):
+    manifest_path(filled, "kept").write_bytes(b"")
+
+    outcome = run("list", store=filled).clean()
+
+    assert "moe:v1" in outcome.stdout
+    assert "manifest of `kept:latest`" in outcome.stderr
+
+
+def test_a_copy_is_the_same_model(filled):
+    outcome = run("cp", "kept", "team/other:v2", store=filled).succeeded()
+
+    assert outcome.stdout == "copied 'kept:latest' to 'team/other:v2'\n"
+    assert manifest_digest(filled, "team/other:v2") == manifest_digest(filled, "kept")
+    assert check_store(filled) == []
+
+
+def test_the_document_of_cp(filled):
+    kept, moe = manifest_digest(filled, "kept"), manifest_digest(filled, "moe:v1")
+
+    first = run("cp", "kept", "other", "--json", store=filled).succeeded().document
+    second = run("cp", "moe:v1", "other", "--json", store=filled).succeeded().document
+
+    assert first == {
+        "schema": "ingot.cp/1",
+        "source": "kept:latest",
+        "target": "other:latest",
+        "replaced": None,
+    }
+    assert second["replaced"] == kept
+    assert manifest_digest(filled, "other") == moe
+
+
+def test_a_copy_over_a_name_tells_what_was_there(filled):
+    run("cp", "kept", "other", store=filled)
+
+    outcome = run("cp", "moe:v1", "other", store=filled).succeeded()
+
+    was = manifest_digest(filled, "kept")[7:19]
+    assert outcome.stderr == f"replaced other:latest (was {was})\n"
+
+
+def test_a_copy_of_a_model_to_itself_changes_nothing(filled):
+    before = manifest_digest(filled, "kept")
+
+    run("cp", "kept", "kept", store=filled).succeeded()
+
+    assert manifest_digest(filled, "kept") == before
+
+
+def test_a_copy_of_a_damaged_model_is_refused(filled):
+    next((filled / "blobs").iterdir()).unlink()
+
+    codes = {run("cp", name, "other", store=filled).code for name in ("kept", "moe:v1")}
+
+    assert codes == {0, 5}
+
+
+@pytest.mark.parametrize("words", [("cp", "no", "x"), ("rm", "no"), ("verify", "no")])
+@pytest.mark.parametrize("json", [(), ("--json",)])
+def test_a_model_that_is_not_there_is_not_found(filled_store, store, words, json):
+    before = snapshot(filled_store)
+
+    for place in (filled_store, store):
+        outcome = run(*words, *json, store=place)
+        assert outcome.code == 9
+        assert outcome.clean().stdout == ""
+        assert "model `no:latest` not found" in outcome.stderr
+
+    assert snapshot(filled_store) == before
+    assert not store.exists()
+
+
+def test_a_removed_name_is_gone_and_its_blobs_stay(filled):
+    blobs = sorted((filled / "blobs").iterdir())
+
+    outcome = run("rm", "kept", store=filled).succeeded()
+
+    assert outcome.stdout == "deleted 'kept:latest'\n"
+    assert names(filled) == ["moe:v1"]
+    assert sorted((filled / "blobs").iterdir()) == blobs
+
+
+def test_several_names_are_removed_or_none(filled):
+    before = names(filled)
+    run("rm", "kept", "no", "moe:v1", store=filled).failed(9)
+    assert names(filled) == before
+
+    document = run("rm", "kept", "moe:v1", "--json", store=filled).succeeded().document
+    assert document == {"schema": "ingot.rm/1", "removed": ["kept:latest", "moe:v1"]}
+    assert names(filled) == []
+
+
+def test_a_name_may_be_given_twice(filled):
+    run("rm", "kept", "kept:latest", store=filled).succeeded()
+
+    assert names(filled) == ["moe:v1"]
+
+
+def test_names_that_are_needed_and_missing_are_a_usage_error(store):
+    for words in (("rm",), ("cp",), ("cp", "a"), ("cp", "a", "b", "c"), ("show",)):
+        assert "--help` explains the command" in run(*words, store=store).failed(2)
+
+
+def test_removing_and_creating_again_gives_the_same_model(filled):
+    before = manifest_digest(filled, "kept")
+    run("rm", "kept", store=filled).succeeded()
+    run("gc", "--yes", store=filled).succeeded()
+
+    run("create", "kept", MODELS / "tiny-llama", store=filled).succeeded()
+
+    assert manifest_digest(filled, "kept") == before
+    assert check_store(filled, after_gc=True) == []

@@ -1,0 +1,260 @@
+"""`ingot show`: sections for people, one document for programs, raw text on demand."""
+
+from __future__ import annotations
+
+import pytest
+
+from store import MediaType, Store
+from tests.cli.runner import DIGEST, RFC3339, run
+from tests.importer.builders import framed, handmade, model, safetensors, tensor_layer
+
+TEMPLATE = "{{ .System }}\n\tTabbed\n\x1b[2Jend"
+PARAMS = '{"stop":["<|end|>"],"temperature":0.5}'
+
+
+@pytest.fixture
+def text_store(store):
+    """A model with every layer that is text."""
+    layers = [
+        tensor_layer(safetensors({"w": ("F32", (2,))}), "w", dtype="F32", shape=(2,)),
+        (MediaType.JSON, b'{"a": "\\u001b[2J"}', {"name": "config.json"}),
+        (MediaType.TEMPLATE, TEMPLATE.encode(), {}),
+        (MediaType.SYSTEM, b"Be kind.", {}),
+        (MediaType.LICENSE, b"line 1\nline 2\n\nline 3\n", {"name": "LICENSE"}),
+        (MediaType.PARAMS, PARAMS.encode(), {}),
+    ]
+    with Store(store) as opened:
+        handmade(opened, layers)
+    return store
+
+
+def sections(text):
+    return [
+        line.strip() for line in text.splitlines() if line.startswith("  ") and line[2] != " "
+    ]
+
+
+def test_the_sections_are_those_of_ollama_and_more(filled_store):
+    shown = run("show", "kept", store=filled_store).succeeded().stdout
+
+    assert sections(shown) == ["Model", "Types", "Capabilities", "Storage", "License"]
+    assert "    architecture        LlamaForCausalLM\n" in shown
+    assert "    parameters          82,240\n" in shown
+    assert "    quantization        none\n" in shown
+    assert "    BF16    164 KB    100.0%    21 tensors\n" in shown
+
+
+def test_verbose_adds_files_and_tensors(filled_store):
+    shown = run("show", "kept", "-v", store=filled_store).succeeded().stdout
+
+    assert sections(shown)[-2:] == ["Files", "Tensors"]
+    assert "tokenizer.model" in shown
+    assert "model.layers.{0-1}.mlp.up_proj.weight" in shown
+
+
+def test_tensors_are_rows_with_repeated_layers_in_one(filled_store):
+    rows = [
+        line.split()
+        for line in run("show", "moe:v1", "--tensors", store=filled_store).stdout.splitlines()
+    ]
+
+    experts = "model.layers.1.mlp.experts.{0-10}.up_proj.weight F16 [32 64] 4.1 KB x11"
+    assert experts.split() in rows
+    repeats = [int(row[-1][1:]) if row[-1].startswith("x") else 1 for row in rows]
+    assert sum(repeats) == 61
+
+
+def test_a_glob_chooses_tensors(filled_store):
+    chosen = run("show", "kept", "--tensors", "*norm*", store=filled_store).succeeded().stdout
+    none = run("show", "kept", "--tensors", "no*", store=filled_store).succeeded().stdout
+
+    assert len(chosen.splitlines()) == 3
+    assert none == ""
+    assert "GLOB goes with" in run("show", "kept", "*norm*", store=filled_store).failed(2)
+
+
+def test_tensors_are_sorted_by_size_on_demand(filled_store):
+    words = ("show", "kept", "--tensors", "--sort", "size")
+
+    first = run(*words, store=filled_store).succeeded().stdout.splitlines()[0]
+
+    assert first.startswith("model.layers.{0-1}.mlp.")
+    run("show", "kept", "--sort", "shape", store=filled_store).failed(2)
+
+
+def test_the_document_holds_integers_times_and_digests(filled_store):
+    document = run("show", "kept", "--json", store=filled_store).succeeded().document
+
+    assert document["schema"] == "ingot.show/1"
+    assert document["name"] == "kept:latest"
+    assert DIGEST.fullmatch(document["digest"])
+    assert RFC3339.fullmatch(document["modified"])
+    for key in ("parameters", "context_length", "embedding_length", "size", "shared"):
+        assert type(document[key]) is int, key
+    assert document["types"] == [{"name": "BF16", "tensors": 21, "bytes": 164_480}]
+    assert len(document["tensors"]) == 21
+    assert document["tensors"][0] == {
+        "name": "lm_head.weight",
+        "dtype": "BF16",
+        "shape": [64, 64],
+        "quant_type": None,
+        "group_size": None,
+        "bytes": 8192,
+        "layer": "lm_head.weight",
+        "digest": document["tensors"][0]["digest"],
+    }
+    assert document["problems"] == []
+    assert document["config"]["model_format"] == "safetensors"
+    assert all(type(layer["size"]) is int for layer in document["layers"])
+
+
+def test_a_glob_chooses_tensors_of_the_document(filled_store):
+    words = ("show", "kept", "--tensors", "*.0.mlp.*", "--json")
+
+    document = run(*words, store=filled_store).succeeded().document
+
+    assert len(document["tensors"]) == 3
+    assert document["parameters"] == 82_240
+
+
+@pytest.mark.parametrize(
+    ("flag", "text"),
+    [
+        ("--config", '{"a": "\\u001b[2J"}\n'),
+        ("--system", "Be kind.\n"),
+        ("--parameters", f"{PARAMS}\n"),
+    ],
+)
+def test_one_text_is_printed_alone(text_store, flag, text):
+    assert run("show", "m", flag, store=text_store).succeeded().stdout == text
+
+
+def test_a_text_cannot_drive_a_terminal(text_store):
+    shown = run("show", "m", "--template", store=text_store).succeeded().stdout
+
+    assert "\\x1b[2Jend" in shown
+    assert shown.startswith("{{ .System }}\n")
+
+
+def test_a_license_is_previewed(text_store):
+    shown = run("show", "m", store=text_store).succeeded().stdout
+
+    assert "  License\n    line 1\n    line 2\n    ...\n" in shown
+    assert "  System\n    Be kind.\n" in shown
+    full = run("show", "m", "--license", store=text_store).succeeded().stdout
+    assert full.startswith("line 1\nline 2\n\nline 3\n")
+
+
+@pytest.mark.parametrize("flag", ["--template", "--system", "--parameters"])
+def test_a_text_that_a_model_lacks_is_not_found(filled_store, flag):
+    assert f"has no {flag[2:]}" in run("show", "kept", flag, store=filled_store).failed(9)
+
+
+def test_two_texts_at_once_are_a_usage_error(filled_store):
+    text = run("show", "kept", "--config", "--license", store=filled_store).failed(2)
+
+    assert "only one of" in text
+
+
+@pytest.mark.parametrize("json", [(), ("--json",)])
+def test_a_model_that_is_not_there_is_not_found(filled_store, store, json):
+    for place in (filled_store, store):
+        outcome = run("show", "no:such", *json, store=place)
+        assert outcome.code == 9
+        assert "model `no:such` not found" in outcome.clean().stderr
+    assert not store.exists()
+
+
+def test_a_damaged_model_is_shown_with_exit_code_5(filled):
+    blob = max((filled / "blobs").iterdir(), key=lambda path: path.stat().st_size)
+    blob.unlink()
+
+    text = run("show", "kept", store=filled).clean()
+    damaged = run("show", "moe:v1", "--json", store=filled)
+
+    assert {text.code, damaged.code} == {0, 5}
+    assert damaged.clean().document["problems"]
+
+
+def test_a_gguf_model_of_ollama_is_shown(store):
+    config = (
+        b'{"model_format":"gguf","model_family":"llama","model_families":["llama"],'
+        b'"model_type":"8.0B","file_type":"Q4_K_M","architecture":"amd64","os":"linux"}\n'
+    )
+    with Store(store) as opened:
+        handmade(opened, [(MediaType.MODEL, b"GGUF" * 99, {})], "llama3", config)
+
+    shown = run("show", "llama3", store=store).succeeded().stdout
+
+    assert "architecture    llama\n" in shown
+    assert "parameters      8.0B\n" in shown
+    assert "quantization    Q4_K_M\n" in shown
+    assert run("show", "llama3", "--json", store=store).document["parameters"] is None
+
+
+HOSTILE = {
+    "constants": ([], b'{"a":NaN,"b":1e999,"c":-Infinity}'),
+    "types": ([], b'{"model_family":["x"],"model_type":3,"capabilities":"x","ingot":[]}'),
+    "twice": (
+        [tensor_layer(safetensors({"a.1.b": ("F32", (1,))}), "a.1.b", dtype="F32", shape=(1,))]
+        * 2,
+        b"{}",
+    ),
+    "digits": (
+        [tensor_layer(safetensors({f"a.{'9' * 900}.b": ("U8", (1,))}), f"a.{'9' * 900}.b")],
+        b"{}",
+    ),
+    "scalar": (
+        [tensor_layer(safetensors({"w": ("U32", ()), "w.scale": ("F16", ())}), "w")],
+        b"{}",
+    ),
+    "group size": (
+        [
+            tensor_layer(
+                safetensors(
+                    {"w": ("U32", (1, 1)), "w.scale": ("F16", (1, 1))},
+                    {"quant_type": "int4", "group_size": "9" * 5000},
+                ),
+                "w",
+            )
+        ],
+        b"{}",
+    ),
+    "words": ([], b'{"model_family":"\\u001b[2J","requires":"\\u202e","capabilities":["\\n"]}'),
+    "no tensor": ([tensor_layer(b"x" * 50, "w")], b"{}"),
+    "header": ([tensor_layer(framed("[]"), "w")], b"{}"),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_a_hostile_model_does_no_harm(store, case):
+    layers, config = HOSTILE[case]
+    with Store(store) as opened:
+        handmade(opened, layers, config=config)
+
+    for words in ([], ["-v"], ["--tensors"], ["--json"], ["--tensors", "--sort", "size"]):
+        outcome = run("show", "m", *words, store=store).clean()
+        assert outcome.code in {0, 5}
+        if "--json" in words:
+            assert outcome.document["name"] == "m:latest"
+
+
+def test_a_name_with_digits_that_python_refuses_to_read_does_no_harm(store):
+    name = "9" * 5000
+    header = framed({name: {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}, b"1234",
+                    padded=True)  # fmt: skip
+    with Store(store) as opened:
+        handmade(opened, [tensor_layer(header, name, dtype="F32", shape=(1,))])
+
+    run("show", "m", "--tensors", store=store).succeeded()
+
+
+def test_the_source_is_shown_only_where_it_is_known(filled, tmp_path):
+    run("create", "new", model(tmp_path / "here"), store=filled).succeeded()
+    assert f"source              {tmp_path}" in run("show", "new", store=filled).stdout
+
+    for path in filled.glob("memo.sqlite*"):
+        path.unlink()
+
+    assert "source" not in run("show", "new", store=filled).succeeded().stdout
+    assert run("show", "new", "--json", store=filled).document["source"] is None

@@ -1,0 +1,85 @@
+"""A quick command imports nothing heavy."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli.runner import environment
+
+HEAVY = {
+    "numpy",
+    "numba",
+    "rich",
+    "huggingface_hub",
+    "safetensors",
+    "xxhash",
+    "httpx",
+    "hashlib",
+}
+SCRIPT = """
+import sys
+from cli import main
+sys.argv = ["ingot", *sys.argv[1:]]
+try:
+    main()
+except SystemExit as leaving:
+    print(leaving.code, *sys.modules, file=sys.stderr)
+"""
+
+
+def imported(*words, store):
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, *words],
+        env=environment(store),
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    code, *modules = done.stderr.split("\n")[-2].split()
+    return int(code), set(modules)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--help",),
+        ("show", "--help"),
+        ("list",),
+        ("list", "--json"),
+        ("show", "kept"),
+        ("show", "moe:v1", "-v"),
+        ("show", "kept", "--json"),
+        ("show", "no"),
+    ],
+    ids=" ".join,
+)
+def test_a_quick_command_imports_nothing_heavy(filled_store, words):
+    code, modules = imported(*words, store=filled_store)
+
+    assert code == (9 if words[-1] == "no" else 0)
+    assert modules & (HEAVY - {"hashlib"}) == set()
+
+
+def test_help_does_not_import_the_importer(filled_store):
+    _, modules = imported("--help", store=filled_store)
+
+    assert not [name for name in modules if name.startswith("importer")]
+
+
+def test_rm_and_cp_import_nothing_heavy(filled):
+    for words in (("cp", "kept", "other"), ("rm", "other")):
+        code, modules = imported(*words, store=filled)
+        assert code == 0
+        assert modules & {"numpy", "numba", "rich", "safetensors"} == set()
+
+
+def test_an_import_does_not_need_the_hub(filled, tmp_path):
+    from tests.importer.builders import model
+
+    code, modules = imported("create", "m", str(model(tmp_path / "m")), store=filled)
+
+    assert code == 0
+    assert modules & {"huggingface_hub", "numba", "torch", "transformers"} == set()
