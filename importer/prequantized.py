@@ -53,13 +53,18 @@ def _scheme_of_tensor(  # noqa: PLR0911 - one return for each scheme
         return "bitsandbytes"
     if last == "weight_scale_inv" and dtypes.get(f"{stem}.weight") in _FP8:
         return "fp8-block"
-    if last == "weight_scale" and f"{stem}.weight_scale_2" in dtypes:
+    return _scheme_of_scale(stem, dtypes, method) if last == "weight_scale" else None
+
+
+def _scheme_of_scale(stem: str, dtypes: Mapping[str, str], method: str) -> str | None:
+    weight = dtypes.get(f"{stem}.weight")
+    if f"{stem}.weight_scale_2" in dtypes:
         return "modelopt"  # whose older exports say so in another file only
-    if last == "weight_scale" and not is_floating_weight(dtypes.get(f"{stem}.weight")):
-        if method in {"compressed-tensors", "modelopt", "bitnet"}:
-            return method
-        return "fp8" if dtypes[f"{stem}.weight"] in _FP8 else "unknown"
-    return None
+    if is_floating_weight(weight):
+        return None
+    if method in {"compressed-tensors", "modelopt", "bitnet"}:
+        return method
+    return "fp8" if weight in _FP8 else "unknown"
 
 
 def is_floating_weight(dtype: str | None) -> bool:

@@ -70,10 +70,10 @@ def test_n07_a_name_that_differs_in_case_alone(filled_store, tmp_path, name):
 
 
 def test_n07_a_copy_that_differs_in_case_alone(filled):
-    names = run("list", store=filled).stdout
+    names = run("list", "--json", store=filled).stdout
 
     assert "differs only in case" in run("cp", "moe:v1", "KEPT", store=filled).failed(2)
-    assert run("list", store=filled).stdout == names
+    assert run("list", "--json", store=filled).stdout == names
 
 
 GOOD = [

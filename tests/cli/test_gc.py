@@ -154,7 +154,7 @@ def test_a_lock_that_is_held_makes_gc_wait_and_then_give_up(filled):
     run("gc", "--yes", "--wait", "0", store=filled).succeeded()
 
 
-@pytest.mark.parametrize("wait", ["-1", "x", "nan"])
+@pytest.mark.parametrize("wait", ["-1", "x", ""])
 def test_a_wait_that_cannot_be_is_a_usage_error(filled_store, wait):
     run("gc", "--yes", "--wait", wait, store=filled_store).failed(2)
 
