@@ -9,8 +9,8 @@ from store.names import ModelName
 from store.tensorfile import encode_header
 
 CONFIG = b'{"model_format":"safetensors","architecture":"","os":""}'
-TENSORS = {"a.weight": b"aaaaaaaa", "b.weight": b"bbbb", "c.weight": b"c" * 24}
-OTHER = TENSORS | {"a.weight": b"AAAAAAAA", "d.weight": b"dd"}
+TENSORS = {"a.weight": b"aaaaaaaa", "b.weight": b"b" * 24}
+OTHER = TENSORS | {"a.weight": b"AAAAAAAA", "c.weight": b"cc"}
 
 
 def name(text="m"):

@@ -1,20 +1,12 @@
-"""Break a scenario at each of its operations in every way, and judge what is left.
-
-The judge knows the layout of a store (design.md section 2) and none of its code.
-"""
+"""Break a scenario at each of its operations in every way, and have judged what is left."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import itertools
-import json
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
-from types import MappingProxyType
 
 from store.digest import Digest
 from store.errors import IngotError, NotFoundError
@@ -23,11 +15,9 @@ from store.gc import GarbageCollector
 from store.memo import Memo
 from store.store import Store
 from store.verify import verify
+from tests.store.judge import ROOT, bad_blobs, litter, tags, violations
 from tests.store.sim_fs import MUTATING, Crash, Fault, SimFS, home
 
-ROOT = Path("/home/user/models/store")
-BLOBS, MANIFESTS = f"{ROOT}/blobs/", f"{ROOT}/manifests/"
-Tree = Mapping[str, bytes | None]
 ERRORS = (errno.EIO, errno.ENOSPC, errno.EMFILE)
 
 
@@ -322,79 +312,3 @@ def _findings(store: Store, tolerated=()) -> list[str]:
     return [
         f"verify finds {finding}" for finding in report.findings if finding.subject not in names
     ]
-
-
-# The judge.
-
-
-def violations(tree: Tree, tolerated: Tree = MappingProxyType({})) -> list[str]:
-    """Say what must never be in a store, at no moment; but for blobs that were bad before."""
-    blobs = _below(tree, BLOBS)
-    problems = [
-        f"blobs/{name} is bad: {content!r}"
-        for name, content in blobs.items()
-        if not _is_good(name, content) and content != tolerated.get(name, b"no blob")
-    ]
-    for path, content in _below(tree, MANIFESTS).items():
-        if content is None:
-            continue
-        if path.count("/") != 3:
-            problems.append(f"manifests/{path} is no tag")
-            continue
-        try:
-            document = json.loads(content)
-            layers = [document["config"], *document["layers"]]
-        except (ValueError, KeyError, TypeError):
-            problems.append(f"manifests/{path} is torn: {content!r}")
-            continue
-        for layer in layers:
-            name = layer["digest"].replace(":", "-")
-            found = blobs.get(name)
-            if (found is None or len(found) != layer["size"]) and found != tolerated.get(
-                name, b"no blob"
-            ):
-                problems.append(f"manifests/{path} names {name}, which is {found!r}")
-    return problems
-
-
-def litter(tree: Tree) -> list[str]:
-    """Say what must not be left after gc."""
-    wanted = set[str]().union(*map(_named, tags(tree).values()))
-    problems = [f"blobs/{name} is left" for name in _below(tree, BLOBS) if name not in wanted]
-    for directory in ("tmp", "quarantine"):
-        left = _below(tree, f"{ROOT}/{directory}/")
-        problems += [f"{directory}/{name} is left" for name in left]
-    return problems
-
-
-def tags(tree: Tree) -> dict[str, bytes]:
-    """Give the content of every manifest."""
-    return {path: data for path, data in _below(tree, MANIFESTS).items() if data is not None}
-
-
-def bad_blobs(tree: Tree) -> Tree:
-    """Give the blobs that a scenario begins with damaged, None for those that are no file."""
-    blobs = _below(tree, BLOBS)
-    named = {
-        name: blobs.get(name) for manifest in tags(tree).values() for name in _named(manifest)
-    }
-    return {name: data for name, data in (blobs | named).items() if not _is_good(name, data)}
-
-
-def _named(manifest: bytes) -> set[str]:
-    found = re.findall(rb"sha256:[0-9a-f]{64}", manifest)
-    return {digest.decode().replace(":", "-") for digest in found}
-
-
-def _is_good(name: str, content: bytes | None) -> bool:
-    if content is None or not re.fullmatch(r"sha256-[0-9a-f]{64}", name):
-        return False
-    return hashlib.sha256(content).hexdigest() == name.removeprefix("sha256-")
-
-
-def _below(tree: Tree, prefix: str) -> Tree:
-    return {
-        path.removeprefix(prefix): data
-        for path, data in tree.items()
-        if path.startswith(prefix)
-    }

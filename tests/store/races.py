@@ -11,7 +11,8 @@ from store.gc import GarbageCollector
 from store.store import Store
 from store.verify import verify
 from tests.store.builders import OTHER, create
-from tests.store.exploration import Scenario, World, arranged, litter, tags, violations
+from tests.store.exploration import Scenario, World, arranged
+from tests.store.judge import litter, tags, violations
 from tests.store.scenarios import collect, copy, create_again, recall, remove, replace, reuse
 
 

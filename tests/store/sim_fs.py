@@ -1,10 +1,4 @@
-"""A disk in memory that forgets what was not synced, and fails where it is told to.
-
-The model is ALICE's (Pillai et al., OSDI '14), pessimistic where POSIX promises nothing: the
-content of a file is durable after `sync` of the file, an entry of a directory after
-`sync_directory` of that directory; at a crash everything else may be there or not, in any
-order, and a rename may have happened by half. A failed `sync` is final: the content is never
-written, although later syncs report success.
+"""A file system in memory that counts what it does, and fails where it is told to.
 
 The clock stands still, so nothing can depend on it.
 """
@@ -16,13 +10,13 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from store.fs import Buffer, File, FileSystem, Free, Kind, Status
+from tests.store.sim_disk import ROOT, Disk, Inode, Opened, error_of
 
 NOW = 1_700_000_000_000_000_000
-ROOT = 1
 MUTATING = frozenset(
     [
         "create",
@@ -79,144 +73,6 @@ class Fault:
         """Whether this operation fails."""
         due = number >= self.at if self.lasting else number == self.at
         return due and operation.can_fail_with(self.error)
-
-
-@dataclass(slots=True)
-class Inode:
-    """A file or directory: what programs see, and what a crash would leave of it."""
-
-    number: int
-    kind: Kind
-    mode: int
-    data: bytearray = field(default_factory=bytearray)
-    entries: dict[str, int] = field(default_factory=dict)
-    saved_data: bytes = b""
-    saved_entries: dict[str, int] = field(default_factory=dict)
-    is_lost: bool = False
-
-    @property
-    def is_saved(self) -> bool:
-        """Whether a crash leaves the content of a file as it is."""
-        return self.data == self.saved_data
-
-
-@dataclass(frozen=True, slots=True)
-class Update:
-    """A change of one directory entry that is not durable yet; to nothing for None."""
-
-    directory: int
-    path: Path
-    target: int | None
-
-    def __str__(self) -> str:
-        return f"{'no ' if self.target is None else ''}{self.path}"
-
-
-@dataclass(slots=True)
-class Opened:
-    """An open file description."""
-
-    inode: int
-    process: int
-    lock: bool | None = None
-
-
-DATA_AFTER_CRASH: dict[str, Callable[[Inode], bytes]] = {
-    "lost": lambda inode: inode.saved_data,
-    "whole": lambda inode: bytes(inode.data),
-    "zeros": lambda inode: bytes(len(inode.data)),
-    "half": lambda inode: bytes(inode.data[: len(inode.data) // 2]),
-}
-
-
-class Disk:
-    """What all processes of a machine share."""
-
-    def __init__(self, boot: int = 1) -> None:
-        self.boot = boot
-        self.inodes = {ROOT: Inode(ROOT, Kind.DIRECTORY, 0o755)}
-        self.pending: list[Update] = []
-        self.opened: dict[int, Opened] = {}
-        self.next_inode = ROOT + 1
-        self.next_descriptor = 3
-        self.next_process = 100
-
-    def new_inode(self, kind: Kind, mode: int) -> Inode:
-        inode = Inode(self.next_inode, kind, mode)
-        self.next_inode += 1
-        self.inodes[inode.number] = inode
-        return inode
-
-    def set_entry(self, path: Path, target: int | None) -> None:
-        directory = self.find_parent(path)
-        if target is None:
-            del directory.entries[path.name]
-        else:
-            directory.entries[path.name] = target
-        self.pending.append(Update(directory.number, path, target))
-
-    def save_directory(self, directory: Inode) -> None:
-        directory.saved_entries = dict(directory.entries)
-        number = directory.number
-        self.pending = [update for update in self.pending if update.directory != number]
-
-    def save_all(self) -> None:
-        """Make everything durable, as a clean unmount does."""
-        for inode in self.inodes.values():
-            inode.saved_data = bytes(inode.data)
-            inode.saved_entries = dict(inode.entries)
-            inode.is_lost = False
-        self.pending.clear()
-
-    def find(self, path: Path) -> Inode:
-        return self._walk(path, str(path).split("/")[1:])
-
-    def find_parent(self, path: Path) -> Inode:
-        parent = self._walk(path, str(path).split("/")[1:-1])
-        if parent.kind is not Kind.DIRECTORY:
-            raise _error(errno.ENOTDIR, path)
-        return parent
-
-    def _walk(self, path: Path, names: list[str]) -> Inode:
-        inode = self.inodes[ROOT]
-        for name in names:
-            if inode.kind is not Kind.DIRECTORY:
-                raise _error(errno.ENOTDIR, path)
-            number = inode.entries.get(name) if name else inode.number
-            if number is None:
-                raise _error(errno.ENOENT, path)
-            inode = self.inodes[number]
-        return inode
-
-    def after_power_cut(self, updates: list[Update], data: str) -> Disk:
-        """What a reboot finds if just these updates reached the platter."""
-        names = {
-            number: dict(inode.saved_entries)
-            for number, inode in self.inodes.items()
-            if inode.kind is Kind.DIRECTORY
-        }
-        for update in updates:
-            if update.target is None:
-                names[update.directory].pop(update.path.name, None)
-            else:
-                names[update.directory][update.path.name] = update.target
-        content = DATA_AFTER_CRASH[data]
-        disk = Disk(self.boot + 1)
-        disk.inodes.clear()
-        waiting = [ROOT]
-        while waiting:
-            number = waiting.pop()
-            if number in disk.inodes:
-                continue
-            old = self.inodes[number]
-            entries = names.get(number, {})
-            saved = old.saved_data if old.is_saved else content(old)
-            disk.inodes[number] = Inode(
-                number, old.kind, old.mode, bytearray(saved), entries, saved, dict(entries)
-            )
-            waiting += entries.values()
-        disk.next_inode, disk.next_process = self.next_inode, self.next_process
-        return disk
 
 
 class SimFS(FileSystem):
@@ -310,7 +166,7 @@ class SimFS(FileSystem):
         self._enter("create", path)
         parent = self.disk.find_parent(path)
         if path.name in parent.entries:
-            raise _error(errno.EEXIST, path)
+            raise error_of(errno.EEXIST, path)
         inode = self.disk.new_inode(Kind.FILE, mode)
         self.disk.set_entry(path, inode.number)
         return self._opened(path, inode)
@@ -319,7 +175,7 @@ class SimFS(FileSystem):
         self._enter("open", path)
         inode = self.disk.find(path)
         if inode.kind is not Kind.FILE:
-            raise _error(errno.EINVAL, path)
+            raise error_of(errno.EINVAL, path)
         return self._opened(path, inode)
 
     def write(self, file: File, data: Buffer) -> None:
@@ -368,7 +224,7 @@ class SimFS(FileSystem):
         self._enter("sync_directory", path)
         inode = self.disk.find(path)
         if inode.kind is not Kind.DIRECTORY:
-            raise _error(errno.ENOTDIR, path)
+            raise error_of(errno.ENOTDIR, path)
         self.disk.save_directory(inode)
 
     def rename(self, source: Path, target: Path) -> None:
@@ -378,10 +234,10 @@ class SimFS(FileSystem):
         moved = self.disk.find(source)
         if moved.kind is Kind.DIRECTORY and source in (target, *target.parents):
             if source != target:
-                raise _error(errno.EINVAL, source, target)
+                raise error_of(errno.EINVAL, source, target)
             return
         if target in source.parents:
-            raise _error(errno.ENOTEMPTY, source, target)
+            raise error_of(errno.ENOTEMPTY, source, target)
         over = parent.entries.get(target.name)
         if over is not None:
             self._check_replaceable(moved, self.disk.inodes[over], source, target)
@@ -395,22 +251,22 @@ class SimFS(FileSystem):
         inode = self.disk.find(source)
         parent = self.disk.find_parent(target)
         if target.name in parent.entries:
-            raise _error(errno.EEXIST, source, target)
+            raise error_of(errno.EEXIST, source, target)
         if inode.kind is Kind.DIRECTORY:
-            raise _error(errno.EPERM, source, target)
+            raise error_of(errno.EPERM, source, target)
         self.disk.set_entry(target, inode.number)
 
     def unlink(self, path: Path) -> None:
         self._enter("unlink", path)
         if self.disk.find(path).kind is Kind.DIRECTORY:
-            raise _error(errno.EISDIR, path)
+            raise error_of(errno.EISDIR, path)
         self.disk.set_entry(path, None)
 
     def mkdir(self, path: Path, mode: int = 0o777) -> None:
         self._enter("mkdir", path)
         parent = self.disk.find_parent(path)
         if path.name in parent.entries:
-            raise _error(errno.EEXIST, path)
+            raise error_of(errno.EEXIST, path)
         inode = self.disk.new_inode(Kind.DIRECTORY, mode)
         self.disk.set_entry(path, inode.number)
 
@@ -418,16 +274,16 @@ class SimFS(FileSystem):
         self._enter("rmdir", path)
         inode = self.disk.find(path)
         if inode.kind is not Kind.DIRECTORY:
-            raise _error(errno.ENOTDIR, path)
+            raise error_of(errno.ENOTDIR, path)
         if inode.entries:
-            raise _error(errno.ENOTEMPTY, path)
+            raise error_of(errno.ENOTEMPTY, path)
         self.disk.set_entry(path, None)
 
     def entries(self, path: Path) -> list[tuple[str, Kind]]:
         self._enter("entries", path)
         inode = self.disk.find(path)
         if inode.kind is not Kind.DIRECTORY:
-            raise _error(errno.ENOTDIR, path)
+            raise error_of(errno.ENOTDIR, path)
         inodes = self.disk.inodes
         return sorted((name, inodes[number].kind) for name, number in inode.entries.items())
 
@@ -462,7 +318,7 @@ class SimFS(FileSystem):
         else:
             inode = self.disk.inodes[number]
         if inode.kind is Kind.DIRECTORY:
-            raise _error(errno.EISDIR, path)
+            raise error_of(errno.EISDIR, path)
         if self._is_locked(inode, exclusive=exclusive):
             return None
         file = self._opened(path, inode)
@@ -477,11 +333,11 @@ class SimFS(FileSystem):
 
     def _check_replaceable(self, moved: Inode, over: Inode, source: Path, target: Path) -> None:
         if over.kind is Kind.DIRECTORY and moved.kind is not Kind.DIRECTORY:
-            raise _error(errno.EISDIR, source, target)
+            raise error_of(errno.EISDIR, source, target)
         if moved.kind is Kind.DIRECTORY and over.kind is not Kind.DIRECTORY:
-            raise _error(errno.ENOTDIR, source, target)
+            raise error_of(errno.ENOTDIR, source, target)
         if over.entries:
-            raise _error(errno.ENOTEMPTY, source, target)
+            raise error_of(errno.ENOTEMPTY, source, target)
 
     def _opened(self, path: Path, inode: Inode) -> File:
         descriptor = self.disk.next_descriptor
@@ -493,7 +349,7 @@ class SimFS(FileSystem):
         if self.is_dead:
             raise Crash
         if file.descriptor < 0:
-            raise _error(errno.EBADF, file.path)
+            raise error_of(errno.EBADF, file.path)
         return self.disk.inodes[self.disk.opened[file.descriptor].inode]
 
     def _enter(self, name: str, path: Path, target: Path | None = None) -> None:
@@ -513,7 +369,7 @@ class SimFS(FileSystem):
             self.die()
             raise Crash
         if self.fault is not None and self.fault.hits(number, operation):
-            return _error(self.fault.error, path, target)
+            return error_of(self.fault.error, path, target)
         return None
 
 
@@ -537,13 +393,6 @@ def home() -> SimFS:
 def _status(inode: Inode) -> Status:
     size, number = len(inode.data), inode.number
     return Status(inode.kind, size, number, NOW, NOW, inode.mode, os.geteuid())
-
-
-def _error(number: int, path: Path, target: Path | None = None) -> OSError:
-    text = os.strerror(number)
-    if target is None:
-        return OSError(number, text, str(path))
-    return OSError(number, text, str(path), None, str(target))
 
 
 def _hash_of(tree: dict[str, bytes | None]) -> bytes:

@@ -10,27 +10,27 @@ from hypothesis import strategies as st
 
 from tests.store.exploration import Explorer
 from tests.store.scenarios import SCENARIOS
-from tests.store.sim_fs import DATA_AFTER_CRASH
+from tests.store.sim_disk import DATA_AFTER_CRASH
 
 # Distinct states after crashes, and failures that were tried: a little less than there are
 # today, so that an exploration which explores nothing is not taken for a good one.
 LEAST = {
-    "first use": (500, 650),
-    "create": (340, 500),
-    "replace": (330, 600),
-    "reuse": (240, 500),
-    "reuse unknown": (260, 500),
-    "recall": (50, 300),
-    "heal short": (260, 500),
-    "heal rot": (230, 500),
-    "heal directory": (270, 500),
+    "first use": (400, 600),
+    "create": (260, 450),
+    "replace": (270, 530),
+    "reuse": (190, 440),
+    "reuse unknown": (200, 450),
+    "recall": (80, 340),
+    "heal short": (210, 460),
+    "heal rot": (180, 450),
+    "heal directory": (210, 460),
     "cp": (65, 280),
     "cp over": (55, 290),
     "rm": (4, 75),
     "rm of two": (6, 85),
-    "gc": (210, 420),
-    "gc beside a writer": (60, 330),
-    "gc beside a first writer": (90, 210),
+    "gc": (210, 450),
+    "gc beside a writer": (55, 350),
+    "gc beside a first writer": (80, 220),
 }
 # The same operations as `heal rot`, but for one look.
 LONG = {"reuse unknown"}

@@ -23,7 +23,7 @@ from tests.store.builders import (
     tensor_blob,
     write_blobs,
 )
-from tests.store.exploration import ROOT, litter
+from tests.store.judge import ROOT, litter
 from tests.store.sim_fs import Fault, home
 
 HOST, BOOT = FileSystem().machine()
@@ -82,7 +82,7 @@ def test_what_only_a_removed_model_named_is_removed(store):
     collect(store)
 
     assert check_store(store.layout.root, after_gc=True) == []
-    assert not store.blobs.holds(ref_of(tensor_blob("d.weight", OTHER["d.weight"])))
+    assert not store.blobs.holds(ref_of(tensor_blob("c.weight", OTHER["c.weight"])))
 
 
 def test_gc_says_what_it_freed(store):
@@ -388,7 +388,10 @@ def test_gc_of_a_store_that_ollama_made_works(store):
         (store.layout.root / directory).rmdir()
     store.layout.version.unlink()
 
+    before = snapshot(store.layout.root)
+
     assert GarbageCollector(store).plan().is_empty
+    assert snapshot(store.layout.root) == before
     assert collect(store).is_empty
 
 

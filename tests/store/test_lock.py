@@ -14,7 +14,7 @@ from store.memo import Memo
 from store.store import Store
 from store.verify import verify
 from tests.store.builders import create, make_manifest, name
-from tests.store.exploration import ROOT, tags, violations
+from tests.store.judge import ROOT, tags, violations
 from tests.store.sim_fs import SimFSWithoutLocks, home
 
 HOLD = """
