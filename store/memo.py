@@ -36,6 +36,8 @@ CREATE TABLE IF NOT EXISTS piece (
     PRIMARY KEY (path, looked_ns, offset, nbytes)
 ) WITHOUT ROWID;
 """
+_VERSION: Final = 1
+"""Of the schema: a memo of another one is made anew."""
 _BUSY_SECONDS: Final = 2.0
 _SAVE_EVERY: Final = 256
 _SAVE_SECONDS: Final = 1.0
@@ -249,7 +251,11 @@ class Memo:
             )
             # A cache needs no durability: what a power cut damages is made anew.
             self._connection.execute("PRAGMA synchronous = OFF")
+            (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+            if version not in {0, _VERSION}:
+                raise sqlite3.DatabaseError("another version of the memo")
             self._connection.executescript(_SCHEMA)
+            self._connection.execute(f"PRAGMA user_version = {_VERSION}")
         return self._connection
 
     def _start_over(self) -> None:

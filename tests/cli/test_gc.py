@@ -131,7 +131,7 @@ def test_a_writer_of_another_boot_is_dead(filled):
 
 
 def test_a_writer_of_another_host_is_kept_until_it_is_forgotten(filled):
-    folder = unfinished(filled, host="elsewhere")
+    folder = unfinished(filled, host="elsewhere", boot="its-own-boot")
 
     text = run("gc", "--yes", store=filled).succeeded().stdout
     assert "`--forget elsewhere` if they are dead" in text
