@@ -32,8 +32,9 @@ def out(lines: Iterable[str]) -> None:
     """
     if sys.stdout is None:
         raise StorageError("stdout is closed", code="E_STDOUT")
+    ready = list(lines)  # an error in the making of a line leaves stdout empty
     try:
-        for line in lines:
+        for line in ready:
             sys.stdout.write(_encodable(line, sys.stdout) + "\n")
         sys.stdout.flush()
     except BrokenPipeError:

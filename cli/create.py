@@ -88,6 +88,7 @@ def _print_result(result: ImportResult, plan: Plan, seconds: float, *, json: boo
                 outcome: {"count": blobs, "bytes": nbytes}
                 for outcome, (blobs, nbytes) in tallies.items()
             },
+            "left_out": [{"path": left.path, "reason": left.reason} for left in plan.left_out],
             "warnings": list(plan.warnings),
             "milliseconds": round(seconds * 1000),
         }
@@ -95,6 +96,9 @@ def _print_result(result: ImportResult, plan: Plan, seconds: float, *, json: boo
         return
     for warning in plan.warnings:
         warn(warning)
+    if plan.left_out:
+        reasons = ", ".join(sorted({left.reason for left in plan.left_out}))
+        talk(f"left out {count(len(plan.left_out), 'file')} ({reasons}); --dry-run lists them")
     if result.replaced == result.digest:
         talk(f"{result.name} is unchanged")
     elif result.replaced is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -41,6 +42,8 @@ def gc(
     if not (dry_run or yes or interactive):
         message = "gc asks before it removes anything, and there is no terminal to ask on"
         raise UsageError(message, code="E_USAGE", hint="ingot gc --yes, or ingot gc --dry-run")
+    if not math.isfinite(wait):
+        raise UsageError(f"`--wait` is {wait}, expected seconds", code="E_USAGE")
     with open_store(store) as opened:
         collector = GarbageCollector(opened, frozenset(forget or ()), wait)
         if not opened.exists:

@@ -26,10 +26,12 @@ def list_models(
     """
     import time
 
-    from cli.console import out, out_json
+    from cli.console import out, out_json, warn
     from cli.text import ago, rfc3339, size, table
 
-    found = _readable(prefix, open_store(store))
+    found, problems = _readable(prefix, open_store(store))
+    for problem in problems:
+        warn(f"{problem}; `ingot verify` tells more")
     if json:
         models = [
             {
@@ -40,7 +42,7 @@ def list_models(
             }
             for model, manifest in found
         ]
-        out_json("list", {"models": models})
+        out_json("list", {"models": models, "problems": problems})
         return
     now = time.time()
     rows = [
@@ -90,7 +92,7 @@ def remove_models(
     from cli.console import out, out_json
     from store import ModelName
 
-    parsed = [ModelName.parse(name) for name in names]
+    parsed = list(dict.fromkeys(ModelName.parse(name) for name in names))
     opened = open_store(store)
     opened.remove(parsed)
     if json:
@@ -99,18 +101,23 @@ def remove_models(
         out(f"deleted '{name}'" for name in parsed)
 
 
-def _readable(prefix: str, store: Store) -> list[tuple[StoredManifest, Manifest]]:
-    from cli.console import warn
+def _readable(
+    prefix: str, store: Store
+) -> tuple[list[tuple[StoredManifest, Manifest]], list[str]]:
     from store import IngotError
 
-    found = []
+    found, problems = [], []
     for entry in store.catalog.entries():
-        if entry.name is None or not str(entry.name).lower().startswith(prefix.lower()):
+        if entry.name is None:
+            path = entry.path.relative_to(store.layout.root)
+            problems.append(f"`{path}` is no manifest: {entry.why}")
+            continue
+        if not str(entry.name).lower().startswith(prefix.lower()):
             continue
         try:
             model = store.catalog.find(entry.name)
             if model is not None:
                 found.append((model, model.parse()))
         except (IngotError, OSError) as error:
-            warn(f"{error}; `ingot verify` tells more")
-    return sorted(found, key=lambda pair: str(pair[0].name))
+            problems.append(str(error))
+    return sorted(found, key=lambda pair: str(pair[0].name)), problems

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from store.errors import UsageError
+from store.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
     from store import Store
 
 NameArg = Annotated[str, typer.Argument(metavar="NAME", help="A model: NAME[:TAG].")]
 StoreOpt = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
         "--store",
         metavar="DIR",
@@ -31,11 +31,13 @@ JobsOpt = Annotated[
 ]
 
 
-def open_store(root: Path | None) -> Store:
+def open_store(root: str | None) -> Store:
     """Open the store that the flag, the environment or the default names."""
     from store import Store
 
-    chosen = root if root is not None else Path("~/.models")
+    if root == "":  # as of `--store "$UNSET"`: not the current directory
+        raise UsageError("`--store` is empty, expected a directory", code="E_STORE_PATH")
+    chosen = Path(root or "~/.models")
     allow_unsafe = os.environ.get("INGOT_ALLOW_UNSAFE_STORE") == "1"
     try:
         place = chosen.expanduser().resolve()
@@ -44,6 +46,9 @@ def open_store(root: Path | None) -> Store:
         message = f"store `{chosen}`: {error}".rstrip(".")
         hint = "Name another directory with `--store` or INGOT_STORE"
         raise UsageError(message, code="E_STORE_PATH", hint=hint) from error
+    if place.exists() and not place.is_dir():
+        message = f"store `{place}` is a file, expected a directory"
+        raise StorageError(message, code="E_STORE_PATH", hint="Name another with `--store`")
     return Store(place, allow_unsafe=allow_unsafe)
 
 

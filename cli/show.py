@@ -70,7 +70,11 @@ def show(
         model = describe(opened, ModelName.parse(name))
         chosen = next((what for what, wanted in raw.items() if wanted), None)
         if chosen is not None:
-            out(_raw(opened, model, chosen))
+            texts = _raw(opened, model, chosen)
+            if json:
+                out_json("show", {"name": str(model.name), chosen: "\n".join(texts)})
+            else:
+                out(line for text in texts for line in _printable_lines(text))
             return
         for problem in model.problems:
             warn(problem)
@@ -90,14 +94,18 @@ def show(
 def _raw(store: Store, model: Description, what: str) -> list[str]:
     from importer.describe import read_text
     from store.errors import NotFoundError
-    from store.text import printable
 
     layers = list(_layers(model, what))
     if not layers:
         raise NotFoundError(f"model `{model.name}` has no {what}", code="E_NOT_FOUND")
-    texts = [read_text(store, layer) for layer in layers]
+    return [read_text(store, layer) for layer in layers]
+
+
+def _printable_lines(text: str) -> list[str]:
+    from store.text import printable
+
     # Line by line: the text may have been written to drive a terminal.
-    return [printable(line, len(line) + 1) for text in texts for line in text.split("\n")]
+    return [printable(line, len(line) + 1) for line in text.split("\n")]
 
 
 def _layers(model: Description, what: str) -> list[Layer]:

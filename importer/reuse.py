@@ -58,7 +58,9 @@ class Reuse:
         now = time.time_ns()
         for file in (*plan.inventory.weights, *plan.inventory.files):
             seen = file.identity
-            identity = (seen.device, seen.inode, seen.size, seen.mtime_ns)
+            # The later of the two times: `cp -p` and `touch` set the one back, not the other.
+            changed = max(seen.mtime_ns, seen.ctime_ns)
+            identity = (seen.device, seen.inode, seen.size, changed)
             self._known[file.path] = self._memo.pieces(file.location, identity)
             if learns and not self._known[file.path]:
                 self._memo.look_at(file.location, identity, now)

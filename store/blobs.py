@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from store.fs import Buffer, File, FileSystem, Kind, Status
 from store.memo import Memo
 from store.paths import Layout
 
+_NO_FILE: Final = frozenset({errno.EINVAL, errno.ELOOP, errno.ENXIO, errno.EISDIR})
 _HASH_CHUNK: Final = 1 << 20
 
 
@@ -81,6 +83,11 @@ class BlobStore:
             file = self.fs.open(self.path(digest))
         except FileNotFoundError as error:
             raise missing(digest) from error
+        except OSError as error:
+            if error.errno not in _NO_FILE:
+                raise
+            message = f"blob {digest} is no regular file"
+            raise IntegrityError(message, code="E_BLOB_KIND", hint=HEAL) from error
         try:
             yield file
         finally:

@@ -197,7 +197,7 @@ class GarbageCollector:
         for entry in self.store.catalog.entries():
             shown = printable(str(entry.path.relative_to(self.store.layout.root)))
             if entry.name is None:
-                _refuse(f"`{shown}` is no manifest: {entry.why}")
+                _refuse(f"`{shown}` is no manifest: {entry.why}", hint=_STRAY)
             try:
                 manifest = self.store.catalog.get(entry.name).parse()
             except IngotError as error:
@@ -308,9 +308,11 @@ def _remove(fs: FileSystem, path: Path, kind: Kind) -> None:
     fs.rmdir(path)
 
 
-def _refuse(message: str) -> NoReturn:
-    raise IntegrityError(
-        f"{message}; nothing was removed",
-        code="E_GC_REFUSED",
-        hint="gc must know every root: create that model again, or untag it with `ingot rm`",
-    )
+_UNREADABLE: Final = (
+    "gc must know every root: create that model again, or untag it with `ingot rm`"
+)
+_STRAY: Final = "gc must know every root: move what is no manifest out of manifests/"
+
+
+def _refuse(message: str, hint: str = _UNREADABLE) -> NoReturn:
+    raise IntegrityError(f"{message}; nothing was removed", code="E_GC_REFUSED", hint=hint)

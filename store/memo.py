@@ -29,14 +29,14 @@ CREATE TABLE IF NOT EXISTS product (
 CREATE INDEX IF NOT EXISTS product_header ON product (header);
 CREATE TABLE IF NOT EXISTS source (
     path BLOB PRIMARY KEY,
-    device INTEGER, inode INTEGER, size INTEGER, mtime_ns INTEGER, looked_ns INTEGER
+    device INTEGER, inode INTEGER, size INTEGER, changed_ns INTEGER, looked_ns INTEGER
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS piece (
     path BLOB, looked_ns INTEGER, offset INTEGER, nbytes INTEGER, fingerprint BLOB,
     PRIMARY KEY (path, looked_ns, offset, nbytes)
 ) WITHOUT ROWID;
 """
-_VERSION: Final = 1
+_VERSION: Final = 2
 """Of the schema: a memo of another one is made anew."""
 _BUSY_SECONDS: Final = 2.0
 _SAVE_EVERY: Final = 256
@@ -158,9 +158,9 @@ class Memo:
         written again without a trace, so it is not believed (as git's "racy" entries).
 
         Args:
-            identity: device, inode, size, mtime.
+            identity: device, inode, size, time of the last change.
         """
-        query = "SELECT device, inode, size, mtime_ns, looked_ns FROM source WHERE path = ?"
+        query = "SELECT device, inode, size, changed_ns, looked_ns FROM source WHERE path = ?"
         key = (os.fsencode(path),)
         with self._mutex:
             row = self._one(query, key)
@@ -246,6 +246,8 @@ class Memo:
         import sqlite3  # noqa: PLC0415 - see above
 
         if self._connection is None:
+            if self._path is not None and self._path.is_symlink():
+                self._path.unlink()  # else we would write where it leads
             self._connection = sqlite3.connect(
                 self._path or ":memory:", timeout=_BUSY_SECONDS, check_same_thread=False
             )

@@ -41,6 +41,8 @@ def parse_source(text: str) -> Path | HubSource:
         UsageError: an address that names no model repository.
         NotFoundError: nothing like this exists, but it looks like a repository's name.
     """
+    if not text:  # as of `"$UNSET"`: not the current directory
+        raise UsageError("SOURCE is empty, expected a directory", code="E_USAGE")
     path = Path(text)
     if os.path.lexists(path):
         return path

@@ -7,7 +7,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -25,12 +25,15 @@ class Identity:
 
     Attributes:
         size: bytes.
+        ctime_ns: when anything about it changed; a hard link or a chmod beside the import
+            changes it, too, so it decides only about what was seen in an earlier one.
     """
 
     device: int
     inode: int
     size: int
     mtime_ns: int
+    ctime_ns: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +304,7 @@ def _check_name(path: str) -> None:
 
 
 def _identity(seen: os.stat_result) -> Identity:
-    return Identity(seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns)
+    return Identity(seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
 
 
 _NO_LONGER_A_FILE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})

@@ -15,14 +15,18 @@ from store.memo import Memo
 from store.verify import verify
 from tests.importer.builders import safetensors
 
-HOUR = 3600
+TICK_NS = 10**7
+
+
+@pytest.fixture(autouse=True)
+def _fine_clock(monkeypatch):
+    """The clock of this file system, instead of the two seconds of the coarsest."""
+    monkeypatch.setattr("store.memo._GRANULARITY_NS", TICK_NS)
 
 
 def aged(directory):
-    """Date every file back, as files are that were not written a moment ago."""
-    then = time.time() - HOUR
-    for path in directory.rglob("*"):
-        os.utime(path, (then, then))
+    """Let the clock go on, so that the files were not written a moment ago."""
+    time.sleep(3 * TICK_NS / 1e9)
     return directory
 
 
@@ -96,14 +100,14 @@ def test_a_touched_source_is_read_but_not_written_again(store, source, monkeypat
     assert [path.parent.name for path in renamed].count("blobs") <= 1  # the configuration
 
 
-def test_a_source_written_just_before_the_look_is_not_believed(store, source):
-    os.utime(source / "model.safetensors")
+def test_a_source_written_just_before_the_look_is_not_believed(store, source, monkeypatch):
+    monkeypatch.setattr("store.memo._GRANULARITY_NS", 3600 * 10**9)
     create(store, source)
     request = ImportRequest(ModelName.parse("m"), source)
 
     new = new_jobs(plan_import(request, store), store)
 
-    assert len(new) == 3  # the tensors; config.json is old enough
+    assert len(new) == 4
 
 
 def test_a_rewritten_source_of_the_same_size_and_time_is_seen(store, source):
@@ -120,6 +124,23 @@ def test_a_rewritten_source_of_the_same_size_and_time_is_seen(store, source):
     create(store, source, "changed")
 
     assert verify(store).findings == ()
+    changed = store.catalog.get(ModelName.parse("changed")).data
+    assert changed != store.catalog.get(ModelName.parse("m")).data
+
+
+def test_content_that_came_with_an_old_time_is_seen(store, source):
+    """`cp -p` over a file keeps its inode and sets its time back; the ctime moves on."""
+    path = source / "model.safetensors"
+    create(store, source)
+    seen = path.stat()
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    os.utime(path, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+    assert path.stat().st_ino == seen.st_ino
+
+    create(store, source, "changed")
+
     changed = store.catalog.get(ModelName.parse("changed")).data
     assert changed != store.catalog.get(ModelName.parse("m")).data
 
