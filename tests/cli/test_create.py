@@ -38,6 +38,7 @@ def test_the_document_holds_integers_and_digests(store, fixture):
         "replaced",
         "tensors",
         "blobs",
+        "left_out",
         "warnings",
         "milliseconds",
     ]

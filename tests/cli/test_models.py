@@ -169,3 +169,29 @@ def test_removing_and_creating_again_gives_the_same_model(filled):
 
     assert manifest_digest(filled, "kept") == before
     assert check_store(filled, after_gc=True) == []
+
+
+def test_list_tells_of_what_it_cannot_read(filled):
+    bad = filled / "manifests" / "registry.ollama.ai" / "library" / "bad"
+    bad.mkdir()
+    (bad / "latest").write_text("{")
+    (bad / "two").mkdir()
+
+    document = run("list", "--json", store=filled).succeeded().document
+
+    assert len(document["problems"]) == 2
+
+
+def test_an_empty_store_or_source_is_not_the_current_directory(filled, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    assert run("list", "--store", "", store=filled).code == 2
+    assert run("create", "x", "", store=filled).code == 2
+    assert not (tmp_path / "blobs").exists()
+
+
+def test_a_store_that_is_a_file_is_refused(tmp_path):
+    place = tmp_path / "file"
+    place.write_text("x")
+
+    assert run("list", store=place).code == 8
