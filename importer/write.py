@@ -135,7 +135,7 @@ class _Engine:
         later: list[list[bytes]] = [[] for _ in plan.parts[1:]]
 
         def encode(rows: memoryview) -> None:
-            first, *rest = plan.codec.encode(rows)
+            first, *rest = plan.codec.encode(rows).parts
             write(first)
             for pieces, piece in zip(later, rest, strict=True):
                 pieces.append(bytes(piece))

@@ -2,20 +2,73 @@
 
 from __future__ import annotations
 
-from importer.codecs.base import Codec, Part
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from importer.codecs.affine import Affine
+from importer.codecs.base import Codec, Encoded, Part
+from importer.codecs.grouped import VALUE_DTYPES, Grouped
+from importer.codecs.mxfp import Mxfp
+from importer.codecs.nvfp4 import Nvfp4
 from importer.codecs.plain import Plain
-from importer.quant import QuantSpec
+from importer.quant import Mode, QuantSpec
 from store.errors import UnsupportedError
 
-__all__ = ["Codec", "Part", "Plain", "codec_for"]
+__all__ = ["Codec", "Encoded", "Part", "Plain", "codec_for", "prepare"]
+
+_WORTHWHILE: Final = 64 << 20
+"""Below, numpy alone is done before numba is loaded."""
+
+_FAMILIES: Final[Mapping[Mode, type[Grouped]]] = MappingProxyType(
+    {
+        Mode.AFFINE: Affine,
+        Mode.NVFP4: Nvfp4,
+        Mode.MXFP4: Mxfp,
+        Mode.MXFP8: Mxfp,
+    }
+)
 
 
 def codec_for(quant: QuantSpec | None, dtype: str) -> Codec:
     """The codec that turns rows of `dtype` into `quant`, or keeps them.
 
     Raises:
-        UnsupportedError: there is none.
+        UnsupportedError: values of `dtype` cannot be quantized, or not in such groups.
     """
     if quant is None:
         return Plain(dtype)
-    raise UnsupportedError(f"quantizing {dtype} to {quant.name}", code="E_QUANT")
+    if dtype not in VALUE_DTYPES:
+        raise UnsupportedError(
+            f"quantizing {dtype} to {quant.name}: expected {', '.join(VALUE_DTYPES)}",
+            code="E_QUANT_DTYPE",
+        )
+    family = _FAMILIES[quant.mode]
+    if quant.group_size not in family.GROUP_SIZES:
+        sizes = ", ".join(map(str, sorted(family.GROUP_SIZES)))
+        raise UnsupportedError(
+            f"{quant.name} in groups of {quant.group_size}: expected {sizes}",
+            code="E_QUANT_GROUP",
+        )
+    return family(quant, dtype)
+
+
+def prepare(codecs: Iterable[Codec], nbytes: int, announce: Callable[[], None]) -> str | None:
+    """Make `encode` fast, where that is worth the time: it is right without.
+
+    To be called once, before threads use the codecs.
+
+    Args:
+        nbytes: of the source that will be quantized.
+        announce: called at most once, before kernels are compiled, which takes seconds. They
+            are kept on disk, so that this happens once on a machine.
+
+    Returns:
+        Why kernels cannot be had, which makes quantizing some twenty times slower, or None.
+    """
+    families = [codec for codec in codecs if isinstance(codec, Grouped)]
+    if not families or nbytes < _WORTHWHILE:
+        return None
+    from importer.codecs import engine  # noqa: PLC0415 - it imports numpy
+
+    return engine.prepare(families, announce)

@@ -1,13 +1,15 @@
 """The contract of a codec, and its laws.
 
 1. `encode` gives what `parts` promised.
-2. Rows are independent: however they are split, the parts joined are the same bytes.
+2. Pieces are independent: however rows are split, the parts joined are the same bytes.
+3. What MLX makes of the same values is the same, bit for bit.
 
 The second law makes chunks, threads and bounded memory possible, and digests repeatable.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -35,6 +37,20 @@ class Part:
         return data_bytes(self.dtype, self.shape)
 
 
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """What became of some rows.
+
+    Attributes:
+        parts: one piece of each part, as bytes.
+        nonfinite: NaNs and infinities among the values, which a type that scales by the
+            largest value of a group cannot hold. A codec that does not look says 0.
+    """
+
+    parts: tuple[Buffer, ...]
+    nonfinite: int = 0
+
+
 class Codec(Protocol):
     """A frozen value that knows what it will make before it makes it."""
 
@@ -46,9 +62,18 @@ class Codec(Protocol):
         """Bytes of the smallest piece of the source that can be encoded alone."""
         ...
 
-    def encode(self, rows: memoryview) -> tuple[Buffer, ...]:
-        """Encode whole rows, giving one piece of each part.
+    def encode(self, rows: memoryview) -> Encoded:
+        """Encode a whole number of pieces.
 
-        The pieces may be views of `rows`: they are used before its next change.
+        The parts may be views of `rows`: they are used before its next change.
         """
+        ...
+
+    def decode(self, parts: Sequence[Buffer]) -> Buffer:
+        """Give the values that pieces of the parts stand for, as bytes of `value_dtype`."""
+        ...
+
+    @property
+    def value_dtype(self) -> str:
+        """The dtype of decoded values."""
         ...

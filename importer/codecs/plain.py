@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from importer.codecs.base import Part, Shape
+from importer.codecs.base import Encoded, Part, Shape
 from store.fs import Buffer
 
 
@@ -14,6 +15,11 @@ class Plain:
 
     dtype: str
 
+    @property
+    def value_dtype(self) -> str:
+        """The source's."""
+        return self.dtype
+
     def parts(self, shape: Shape) -> tuple[Part, ...]:
         """One part, the tensor itself."""
         return (Part("", self.dtype, shape),)
@@ -22,6 +28,11 @@ class Plain:
         """Bytes need no company."""
         return 1
 
-    def encode(self, rows: memoryview) -> tuple[Buffer, ...]:
+    def encode(self, rows: memoryview) -> Encoded:
+        """Give the bytes back, unseen."""
+        return Encoded((rows,))
+
+    def decode(self, parts: Sequence[Buffer]) -> Buffer:
         """Give the bytes back."""
-        return (rows,)
+        (rows,) = parts
+        return rows

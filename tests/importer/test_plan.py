@@ -131,11 +131,11 @@ def test_a_tensor_that_is_kept_says_why():
     assert {tensor.reason for tensor in plan().tensors} == {"kept as it is"}
 
 
-def test_a_type_without_a_codec_is_unsupported():
+def test_a_tensor_that_cannot_be_quantized_is_unsupported():
     recipe = Recipe("int4", (Rule("*", QUANT_TYPES["int4"], "asked for"),))
 
     with pytest.raises(UnsupportedError):
-        plan(recipe=recipe)
+        plan({"ids": ("I64", (32,))}, recipe)
 
 
 def test_the_first_rule_that_matches_decides():

@@ -1,0 +1,30 @@
+"""Integers between the extremes of a group: MLX's mode `affine`, 2 to 8 bits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from importer.codecs.grouped import Grouped
+
+if TYPE_CHECKING:
+    from importer.codecs.arithmetic import Arithmetic
+
+
+@dataclass(frozen=True, slots=True)
+class Affine(Grouped):
+    """`value = scale * code + bias`; scale and bias have the dtype of the values."""
+
+    GROUP_SIZES: ClassVar = frozenset({32, 64, 128})
+
+    @property
+    def companions(self) -> tuple[tuple[str, str], ...]:
+        """A scale and a bias."""
+        return ((".scale", self.value_dtype), (".bias", self.value_dtype))
+
+    @property
+    def arithmetic(self) -> Arithmetic:
+        """The rules."""
+        from importer.codecs.arithmetic import affine  # noqa: PLC0415 - it imports numpy
+
+        return affine

@@ -1,0 +1,37 @@
+"""The rules of each family in numpy: the specification, and what runs without a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from importer.quant import QuantSpec
+
+Bits = npt.NDArray[np.unsignedinteger[Any]]
+"""Elements as they are stored: U16 for BF16 and F16, U32 for F32, U8 for smaller ones."""
+Floats = npt.NDArray[np.float32]
+"""Values, exact: every dtype that is quantized fits into float32."""
+Codes = npt.NDArray[np.uint8]
+"""One code in each byte, not packed yet."""
+
+
+class Arithmetic(Protocol):
+    """A family's rules; a module is one."""
+
+    def encode(self, values: Floats, dtype: str, spec: QuantSpec) -> tuple[Bits, ...]:
+        """Quantize `values` of shape (groups, group size), which came as `dtype`.
+
+        Returns:
+            codes: one byte for each value.
+            companions: one element for each group, in the order of the file.
+        """
+        ...
+
+    def decode(
+        self, codes: Codes, companions: Sequence[Bits], dtype: str, spec: QuantSpec
+    ) -> Floats:
+        """Give the values that codes of shape (groups, group size) stand for, as `dtype`."""
+        ...

@@ -1,0 +1,146 @@
+"""Quantize bytes: by a kernel where one is ready, else, and for what it leaves, in numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from importer.codecs import kernels
+from importer.codecs.arithmetic import Arithmetic, Bits, floats, packing
+from importer.codecs.base import Encoded
+from importer.codecs.kernels import Kernel
+from importer.quant import Mode, QuantSpec
+from store.fs import Buffer
+
+PIECE: Final = 1 << 15
+"""Values that numpy works on at a time: some MiB of intermediate arrays, whatever comes."""
+
+_WORD: Final = 32
+_PROBE: Final = 10_000
+
+_Key = tuple[Mode, int, str]
+_ready: dict[_Key, Kernel] = {}
+
+
+class Family(Protocol):
+    """What the engine asks of a codec."""
+
+    @property
+    def spec(self) -> QuantSpec: ...  # noqa: D102
+    @property
+    def dtype(self) -> str: ...  # noqa: D102
+    @property
+    def value_dtype(self) -> str: ...  # noqa: D102
+    @property
+    def companions(self) -> tuple[tuple[str, str], ...]: ...  # noqa: D102
+    @property
+    def arithmetic(self) -> Arithmetic: ...  # noqa: D102
+
+
+def prepare(families: Iterable[Family], announce: Callable[[], None]) -> str | None:
+    """Load kernels, or compile them where this was never done on this machine.
+
+    A kernel is used only if it agrees with numpy here and now.
+
+    Args:
+        announce: called at most once, before compiling, which takes seconds.
+
+    Returns:
+        Why there are no kernels, or None.
+    """
+    missing = {_key(family): family for family in families if ready(family) is None}
+    if not missing:
+        return None
+    try:
+        loaded = {key: kernels.load(family.spec.mode) for key, family in missing.items()}
+        with kernels.announced(announce):
+            for key, family in missing.items():
+                _check(family, loaded[key])
+                _ready[key] = loaded[key]
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with numba, numpy is right
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def ready(family: Family) -> Kernel | None:
+    """Give the kernel for `family`, if it was prepared."""
+    return _ready.get(_key(family))
+
+
+def encode(family: Family, rows: Buffer, kernel: Kernel | None) -> Encoded:
+    """Quantize the groups in `rows`."""
+    source = floats.read(rows, family.dtype).reshape(-1, family.spec.group_size)
+    parts, nonfinite = _encode(family, source, kernel)
+    return Encoded(tuple(map(_bytes, parts)), nonfinite)
+
+
+def decode(family: Family, parts: Sequence[Buffer]) -> Buffer:
+    """Give the values that groups stand for."""
+    spec, dtype = family.spec, family.value_dtype
+    words = np.frombuffer(parts[0], np.uint32).reshape(-1, spec.group_size * spec.bits // _WORD)
+    companions = [
+        np.frombuffer(part, floats.STORED[kind])
+        for part, (_, kind) in zip(parts[1:], family.companions, strict=True)
+    ]
+    values = np.empty((len(words), spec.group_size), floats.STORED[dtype])
+    for piece in _pieces(np.arange(len(words)), spec.group_size):
+        codes = packing.unpack(words[piece], spec.bits)
+        small = [companion[piece] for companion in companions]
+        with np.errstate(all="ignore"):
+            decoded = family.arithmetic.decode(codes, small, dtype, spec)
+            values[piece] = floats.narrow(decoded, dtype)
+    return _bytes(values)
+
+
+def _key(family: Family) -> _Key:
+    # One kernel serves all group sizes; for some bits other code is compiled.
+    return family.spec.mode, family.spec.bits, family.value_dtype
+
+
+def _encode(
+    family: Family, source: Bits, kernel: Kernel | None
+) -> tuple[list[npt.NDArray[Any]], int]:
+    spec, dtype = family.spec, family.value_dtype
+    words = np.empty((len(source), spec.group_size * spec.bits // _WORD), np.uint32)
+    companions = [np.empty(len(source), floats.STORED[kind]) for _, kind in family.companions]
+    if kernel is None:
+        left = np.arange(len(source))
+    else:
+        left = np.flatnonzero(kernel(source, dtype, spec, words, companions))
+    nonfinite = 0
+    for piece in _pieces(left, spec.group_size):
+        bits = source[piece]
+        nonfinite += floats.count_nonfinite(bits, dtype)
+        with np.errstate(all="ignore"):
+            codes, *small = family.arithmetic.encode(floats.widen(bits, dtype), dtype, spec)
+        words[piece] = packing.pack(codes, spec.bits)
+        for companion, values in zip(companions, small, strict=True):
+            companion[piece] = values
+    return [words, *companions], nonfinite
+
+
+def _check(family: Family, kernel: Kernel) -> None:
+    size = family.spec.group_size
+    # Any numbers: mantissas and signs from a multiplication, sizes as weights have them.
+    mixed = np.arange(_PROBE // size * size, dtype=np.uint32) * np.uint32(2654435761)
+    values = np.ldexp(
+        mixed.view(np.int32).astype(np.float32), -32 - (mixed >> 4 & 7).astype(int)
+    )
+    source = floats.narrow(values.astype(np.float32), family.value_dtype).reshape(-1, size)
+    fast, _ = _encode(family, source, kernel)
+    slow, _ = _encode(family, source, None)
+    if not all(map(np.array_equal, fast, slow)):
+        raise ArithmeticError(f"the kernel for {family.spec.name} differs from numpy")
+
+
+def _pieces(groups: npt.NDArray[np.intp], group_size: int) -> Iterator[npt.NDArray[np.intp]]:
+    step = PIECE // group_size
+    for start in range(0, len(groups), step):
+        yield groups[start : start + step]
+
+
+def _bytes(array: npt.NDArray[Any]) -> memoryview:
+    return array.reshape(-1).view(np.uint8).data

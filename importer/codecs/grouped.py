@@ -1,0 +1,90 @@
+"""What all quantizations share: groups along the last axis, each with a scale of its own.
+
+Nothing here imports numpy: a plan needs shapes, and an import that quantizes nothing needs
+no arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from importer.codecs.base import Encoded, Part, Shape
+from importer.quant import QuantSpec
+from store.fs import Buffer
+from store.tensorfile import ITEM_BITS
+
+if TYPE_CHECKING:
+    from importer.codecs.arithmetic import Arithmetic
+
+VALUE_DTYPES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "BF16": "BF16",
+        "F16": "F16",
+        "F32": "F32",
+        "F64": "F32",
+        "F8_E4M3": "BF16",
+        "F8_E5M2": "BF16",
+    }
+)
+"""The dtypes that can be quantized, and what their values are converted to before."""
+
+_WORD: Final = 32
+_BYTE: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """A quantization of a family that the subclass names.
+
+    Attributes:
+        GROUP_SIZES: that the family has.
+        dtype: of the source; one of `VALUE_DTYPES`.
+    """
+
+    GROUP_SIZES: ClassVar[frozenset[int]]
+
+    spec: QuantSpec
+    dtype: str
+
+    @property
+    def value_dtype(self) -> str:
+        """The dtype of the values that are quantized, and of those that `decode` gives."""
+        return VALUE_DTYPES[self.dtype]
+
+    @property
+    def companions(self) -> tuple[tuple[str, str], ...]:
+        """Suffix and dtype of the small parts, which have one element for each group."""
+        raise NotImplementedError
+
+    @property
+    def arithmetic(self) -> Arithmetic:
+        """The rules of the family, in numpy."""
+        raise NotImplementedError
+
+    def parts(self, shape: Shape) -> tuple[Part, ...]:
+        """Packed words, then what belongs to each group."""
+        *outer, columns = shape
+        bits, group_size = self.spec.bits, self.spec.group_size
+        assert columns % group_size == 0, f"{columns} columns in groups of {group_size}"
+        words = Part("", "U32", (*outer, columns * bits // _WORD))
+        small = (*outer, columns // group_size)
+        return (words, *(Part(suffix, dtype, small) for suffix, dtype in self.companions))
+
+    def row_bytes(self, shape: Shape) -> int:  # noqa: ARG002 - a group is smaller than a row
+        """Bytes of one group: no group looks at another."""
+        return self.spec.group_size * ITEM_BITS[self.dtype] // _BYTE
+
+    def encode(self, rows: memoryview) -> Encoded:
+        """Quantize a whole number of groups."""
+        from importer.codecs import engine  # noqa: PLC0415 - it imports numpy
+
+        return engine.encode(self, rows, engine.ready(self))
+
+    def decode(self, parts: Sequence[Buffer]) -> Buffer:
+        """Give the values that whole groups stand for."""
+        from importer.codecs import engine  # noqa: PLC0415 - it imports numpy
+
+        return engine.decode(self, parts)

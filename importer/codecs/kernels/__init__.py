@@ -1,0 +1,73 @@
+"""Compiled kernels, which do what the arithmetic modules say, and how they become ready.
+
+Nothing here imports numba: `load` does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from importer.codecs.arithmetic import Bits
+from importer.quant import Mode, QuantSpec
+
+Kernel = Callable[
+    [Bits, str, QuantSpec, npt.NDArray[np.uint32], Sequence[npt.NDArray[Any]]],
+    npt.NDArray[np.uint8],
+]
+"""Fills words and companions for source bits of shape (groups, group size) and a dtype.
+
+Gives a flag for each group: those with 1 are outside of what the kernel can do exactly, and
+what it wrote for them is void.
+"""
+
+_MODULES: Final[Mapping[Mode, str]] = MappingProxyType(
+    {
+        Mode.AFFINE: "affine",
+        Mode.NVFP4: "fp4",
+        Mode.MXFP4: "fp4",
+        Mode.MXFP8: "mxfp8",
+    }
+)
+
+
+def load(mode: Mode) -> Kernel:
+    """Import the kernel of a mode, and numba with it.
+
+    Raises:
+        Exception: whatever a missing or broken numba raises.
+    """
+    directory = _cache_directory()
+    if directory is not None:
+        os.environ.setdefault("NUMBA_CACHE_DIR", directory)
+    module = importlib.import_module(f"{__name__}.{_MODULES[mode]}")
+    return cast("Kernel", module.encode)
+
+
+def announced(announce: Callable[[], None]) -> AbstractContextManager[None]:
+    """Call `announce` before a kernel is compiled, once; only after `load`."""
+    module = importlib.import_module(f"{__name__}.jit")
+    return cast("AbstractContextManager[None]", module.announced(announce))
+
+
+def _cache_directory() -> str | None:
+    # numba looks at the file of a function only, not at what the function calls: the sources
+    # of all kernels are in the name, so that a new version never runs old code.
+    parent = os.environ.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(parent):
+        parent = os.path.expanduser("~/.cache")
+    if not os.path.isabs(parent):  # a user without a home
+        return None
+    sources = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        sources.update(path.read_bytes())
+    return os.path.join(parent, "ingot", f"kernels-{sources.hexdigest()[:16]}")

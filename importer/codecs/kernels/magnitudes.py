@@ -1,0 +1,80 @@
+"""The largest magnitude of each group, and the scale that follows from it."""
+
+# ruff: noqa: PLR0913, PLR0917 - a kernel has as many parameters as arrays
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from importer.codecs.arithmetic import floats
+from importer.codecs.kernels.floats import f32_to_e4m3, narrow, widen
+from importer.codecs.kernels.jit import Array, Flag, jit
+from importer.codecs.kernels.lanes import columns
+
+_LOWEST: Final = 2.0**-100
+_HIGHEST: Final = 2.0**30
+
+
+def domain(dtype: str) -> tuple[int, int]:
+    """Give the bits of the largest magnitudes that groups in a kernel may have.
+
+    The first, and the first that is too large. Below, scales wrap around and quotients are
+    subnormal; above, distances to several codes are the same number. The weights of models
+    are inside, and zeros are, too.
+    """
+    lowest, highest = floats.narrow(np.array([_LOWEST, _HIGHEST], np.float32), dtype)
+    return int(lowest), int(highest)
+
+
+@jit
+def find_largest(
+    source: Array, is_wide: Flag, lowest: int, highest: int, sizes: Array, left: Array
+) -> None:
+    """Find the largest magnitude of each group, as bits, and flag those outside the domain."""
+    length = columns(source, 16, 2)
+    for group in range(source.shape[0]):
+        largest = _magnitude(source[group, 0], is_wide)
+        for i in range(length):
+            largest = max(largest, _magnitude(source[group, i], is_wide))
+        sizes[group] = largest
+    first, last = np.uint32(lowest), np.uint32(highest - 1)
+    for i in range(left.size):
+        # Zeros are inside.
+        bits = np.uint32(sizes[i]) if sizes[i] > 0 else first
+        left[i] = np.uint8(0) if max(min(bits, last), first) == bits else np.uint8(1)
+
+
+@jit
+def _magnitude(bits: np.unsignedinteger, is_wide: Flag) -> np.unsignedinteger:
+    # Without signs, integers are ordered as floats are.
+    if is_wide is None:
+        return np.uint16(bits & np.uint16(0x7FFF))
+    return np.uint32(bits & np.uint32(0x7FFF_FFFF))
+
+
+@jit
+def e8m0_scales(
+    sizes: Array,
+    is_half: Flag,
+    is_wide: Flag,
+    largest_code: np.float32,
+    scales: Array,
+) -> None:
+    """Give the exponent, rounded up, of the ratio of each largest magnitude to a code's."""
+    for i in range(scales.size):
+        ratio = np.float32(widen(sizes[i], is_half, is_wide) / largest_code)
+        ratio = widen(narrow(ratio, is_half, is_wide), is_half, is_wide)
+        bits = np.float32(ratio).view(np.uint32)
+        scale = np.uint32(np.uint32(bits + np.uint32(0x7F_FFFF)) >> np.uint32(23))
+        scales[i] = np.uint8(scale) if bits > 0 else np.uint8(127)
+
+
+@jit
+def e4m3_scales(sizes: Array, is_half: Flag, is_wide: Flag, scales: Array) -> None:
+    """Give the ratio of each largest magnitude to 6, rounded."""
+    for i in range(scales.size):
+        ratio = np.float32(widen(sizes[i], is_half, is_wide) / np.float32(6))
+        ratio = widen(narrow(ratio, is_half, is_wide), is_half, is_wide)
+        scales[i] = f32_to_e4m3(ratio, True)

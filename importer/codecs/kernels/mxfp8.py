@@ -1,0 +1,77 @@
+"""MXFP8, compiled: `arithmetic/mxfp.py` for groups in the domain of magnitudes.py.
+
+There the division by a power of two is a multiplication, and rounding its result to the
+source's dtype changes nothing that is not rounded to 0 afterwards.
+"""
+
+# ruff: noqa: PLR0913, PLR0917 - a kernel has as many parameters as arrays
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from importer.codecs.arithmetic import Bits
+from importer.codecs.kernels.floats import f32_to_e4m3, widen
+from importer.codecs.kernels.jit import Array, Flag, flag, jit
+from importer.codecs.kernels.lanes import BLOCK, columns
+from importer.codecs.kernels.magnitudes import domain, e8m0_scales, find_largest
+from importer.quant import QuantSpec
+
+
+def encode(
+    source: Bits, dtype: str, spec: QuantSpec, words: Array, companions: Sequence[Array]
+) -> Array:
+    """Fill `words` and `companions`; give a flag for each group outside the domain."""
+    del spec
+    (scales,) = companions
+    left = np.empty(len(source), np.uint8)
+    lowest, highest = domain(dtype)
+    _encode(
+        source,
+        flag(dtype == "F16"),
+        flag(dtype == "F32"),
+        lowest,
+        highest,
+        np.empty(BLOCK // source.shape[1], source.dtype),
+        words.view(np.uint8),
+        scales,
+        left,
+    )
+    return left
+
+
+@jit
+def _encode(
+    source: Array,
+    is_half: Flag,
+    is_wide: Flag,
+    lowest: int,
+    highest: int,
+    sizes: Array,
+    codes: Array,
+    scales: Array,
+    left: Array,
+) -> None:
+    per_block = BLOCK // source.shape[1]
+    for first in range(0, len(source), per_block):
+        block = source[first : first + per_block]
+        part = slice(first, first + len(block))
+        find_largest(block, is_wide, lowest, highest, sizes, left[part])
+        e8m0_scales(sizes, is_half, is_wide, np.float32(448), scales[part])
+        _find_codes(block, is_half, is_wide, scales[part], codes[part])
+
+
+@jit
+def _find_codes(
+    source: Array, is_half: Flag, is_wide: Flag, scales: Array, codes: Array
+) -> None:
+    length = columns(source, 16, 2)
+    for group in range(source.shape[0]):
+        exponent = np.uint32(np.uint32(254) - np.uint32(scales[group]))
+        factor = np.uint32(exponent << np.uint32(23)).view(np.float32)
+        for i in range(length):
+            value = widen(source[group, i], is_half, is_wide)
+            # The ratio of an F16 may be subnormal, and the scale too small by a third.
+            codes[group, i] = f32_to_e4m3(np.float32(value * factor), is_half)

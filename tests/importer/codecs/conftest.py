@@ -1,0 +1,34 @@
+"""Codecs with kernels and without."""
+
+from __future__ import annotations
+
+import pytest
+
+from importer.codecs import codec_for, engine
+from tests.importer.codecs import corpus
+
+
+@pytest.fixture
+def without_kernels(monkeypatch):
+    """Whatever was prepared, encode in numpy."""
+    monkeypatch.setattr(engine, "_ready", {})
+
+
+@pytest.fixture(scope="session")
+def kernels():
+    """Load or compile every kernel; the cache on disk makes this quick the next time."""
+    families = [codec_for(spec, dtype) for spec in corpus.SPECS for dtype in corpus.DTYPES]
+    ready = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "_ready", ready)
+        problem = engine.prepare(families, lambda: None)
+    if problem is not None and problem.startswith("ModuleNotFoundError"):
+        pytest.skip(problem)
+    assert problem is None
+    return ready
+
+
+@pytest.fixture
+def with_kernels(monkeypatch, kernels):
+    """Encode with kernels."""
+    monkeypatch.setattr(engine, "_ready", kernels)
