@@ -69,9 +69,9 @@ def plan_document(plan: Plan, new: list[Job]) -> dict[str, object]:
         ],
         "tensors": [
             {
-                "name": tensor.tensor.name,
-                "dtype": tensor.tensor.dtype,
-                "shape": list(tensor.tensor.shape),
+                "name": tensor.name,
+                "dtype": tensor.dtype,
+                "shape": list(tensor.shape),
                 "type": tensor.quant.name if tensor.quant else None,
                 "reason": tensor.reason,
                 "layer": blob.name,
@@ -106,7 +106,7 @@ def _totals(plan: Plan) -> dict[str, _Total]:
     totals = {component: _Total() for component in plan.inventory.components}
     for blob in plan.blobs:
         # A blob never spans components: a group's name begins with its component's.
-        total = totals[blob.tensors[0].tensor.component]
+        total = totals[blob.tensors[0].sources[0].component]
         total.tensors += len(blob.tensors)
         total.blobs += 1
         total.nbytes += blob.nbytes

@@ -48,7 +48,7 @@ def file_type(plan: Plan) -> str:
         return plan.classification.scheme
     nbytes: dict[str, int] = {}
     for tensor in plan.tensors:
-        name = tensor.quant.name if tensor.quant else tensor.tensor.dtype
+        name = tensor.quant.name if tensor.quant else tensor.dtype
         nbytes[name] = nbytes.get(name, 0) + tensor.nbytes
     return max(sorted(nbytes), key=lambda name: nbytes[name])
 

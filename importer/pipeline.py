@@ -158,7 +158,7 @@ def _layer(job: BlobPlan | FilePlan, ref: BlobRef) -> Layer:
         return Layer(job.media_type, ref.digest, ref.size, job.file.path)
     if job.is_group:
         return Layer(MediaType.TENSOR, ref.digest, ref.size, job.name)
-    tensor = job.tensors[0].tensor
+    tensor = job.tensors[0]
     return Layer(MediaType.TENSOR, ref.digest, ref.size, job.name, tensor.dtype, tensor.shape)
 
 

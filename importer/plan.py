@@ -28,12 +28,19 @@ class TensorPlan:
     """What becomes of one tensor.
 
     Attributes:
+        name: in the blob.
+        dtype: of the source.
+        shape: in elements, of what the sources are together.
+        sources: whose bytes follow each other; more than one where experts are stacked.
         quant: its new type, or None where it is kept.
         reason: why.
         parts: the arrays that it becomes, in the order of the file.
     """
 
-    tensor: SourceTensor
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    sources: tuple[SourceTensor, ...]
     quant: QuantSpec | None
     reason: str
     codec: Codec
@@ -140,7 +147,7 @@ def make_plan(inventory: Inventory, classification: Classification, recipe: Reci
         else:
             groups.setdefault(group, []).append(planned)
     _check_count(len(singles) + len(groups))
-    blobs = [_plan_blob(plan.tensor.name, (plan,), is_group=False) for plan in singles]
+    blobs = [_plan_blob(plan.name, (plan,), is_group=False) for plan in singles]
     order = sorted(groups, key=lambda name: name.encode())
     blobs += [_plan_blob(name, tuple(groups[name]), is_group=True) for name in order]
     _check_names(blobs)
@@ -152,7 +159,16 @@ def make_plan(inventory: Inventory, classification: Classification, recipe: Reci
 def _plan_tensor(tensor: SourceTensor, recipe: Recipe) -> TensorPlan:
     rule = recipe.decide(tensor.name)
     codec = codec_for(rule.quant, tensor.dtype)
-    return TensorPlan(tensor, rule.quant, rule.reason, codec, codec.parts(tensor.shape))
+    return TensorPlan(
+        tensor.name,
+        tensor.dtype,
+        tensor.shape,
+        (tensor,),
+        rule.quant,
+        rule.reason,
+        codec,
+        codec.parts(tensor.shape),
+    )
 
 
 def _group_of(tensor: SourceTensor) -> str | None:
@@ -165,7 +181,7 @@ def _group_of(tensor: SourceTensor) -> str | None:
 
 def _plan_blob(name: str, tensors: tuple[TensorPlan, ...], *, is_group: bool) -> BlobPlan:
     entries = [
-        (plan.tensor.name + part.suffix, part.dtype, part.shape, part.nbytes)
+        (plan.name + part.suffix, part.dtype, part.shape, part.nbytes)
         for plan in tensors
         for part in plan.parts
     ]
@@ -175,7 +191,7 @@ def _plan_blob(name: str, tensors: tuple[TensorPlan, ...], *, is_group: bool) ->
 
 
 def _metadata(tensors: tuple[TensorPlan, ...]) -> dict[str, str]:
-    quantized = {plan.tensor.name: plan.quant for plan in tensors if plan.quant is not None}
+    quantized = {plan.name: plan.quant for plan in tensors if plan.quant is not None}
     kinds = set(quantized.values())
     if len(kinds) == 1:
         return dict(zip(_METADATA_KEYS, _facts(kinds.pop()), strict=True))

@@ -28,7 +28,8 @@ def pieces_of(job: Job) -> Iterator[Piece]:
         yield job.file, 0, job.file.size
     else:
         for plan in job.tensors:
-            yield plan.tensor.file, plan.tensor.offset, plan.tensor.nbytes
+            for tensor in plan.sources:
+                yield tensor.file, tensor.offset, tensor.nbytes
 
 
 class Reuse:

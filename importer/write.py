@@ -121,7 +121,7 @@ class _Engine:
                 fingerprints = [self._copy(piece, write) for piece in pieces_of(job)]
             else:
                 write(job.header)
-                fingerprints = [self._tensor(tensor, write) for tensor in job.tensors]
+                fingerprints = [p for plan in job.tensors for p in self._tensor(plan, write)]
             if self.stop.is_set():
                 raise StoppedError
             ref, installed = self._writer.commit(blob)
@@ -130,7 +130,7 @@ class _Engine:
         assert ref.size == job.nbytes, f"`{name}`: planned {job.nbytes}, wrote {ref.size}"
         return Written(ref, installed), fingerprints
 
-    def _tensor(self, plan: TensorPlan, write: Callable[[Buffer], None]) -> bytes:
+    def _tensor(self, plan: TensorPlan, write: Callable[[Buffer], None]) -> list[bytes]:
         # The first part streams; the small ones wait for their turn in the file.
         later: list[list[bytes]] = [[] for _ in plan.parts[1:]]
 
@@ -140,15 +140,16 @@ class _Engine:
             for pieces, piece in zip(later, rest, strict=True):
                 pieces.append(bytes(piece))
 
-        tensor = plan.tensor
-        row = plan.codec.row_bytes(tensor.shape)
+        row = plan.codec.row_bytes(plan.shape)
         whole_rows = max(1, CHUNK // row) * row
-        source = (tensor.file, tensor.offset, tensor.nbytes)
-        fingerprint = self._copy(source, encode, whole_rows)
+        fingerprints = [
+            self._copy((source.file, source.offset, source.nbytes), encode, whole_rows)
+            for source in plan.sources
+        ]
         for pieces in later:
             for piece in pieces:
                 write(piece)
-        return fingerprint
+        return fingerprints
 
     def _copy(
         self, source: Piece, write: Callable[[memoryview], None], chunk: int = CHUNK

@@ -62,7 +62,7 @@ def test_members_of_a_group_are_in_bytewise_order():
 
     (group,) = made.blobs
     numbers = [0, 1, 10, *range(2, 10)]
-    assert [t.tensor.name for t in group.tensors] == [f"{EXPERTS}.{n}.w" for n in numbers]
+    assert [t.name for t in group.tensors] == [f"{EXPERTS}.{n}.w" for n in numbers]
     header = parse_header(group.header[8:], group.nbytes, "x")
     assert [entry.name for entry in header.entries] == [f"{EXPERTS}.{n}.w" for n in numbers]
     assert [entry.nbytes for entry in header.entries] == [2 * (n + 1) for n in numbers]
@@ -104,9 +104,9 @@ def test_sizes_are_those_that_the_header_promises(tensors):
         header = parse_header(blob.header[8:], blob.nbytes, blob.name)  # which checks them
         assert header.nbytes == len(blob.header)
         assert {(e.name, e.dtype, e.shape) for e in header.entries} == {
-            (t.tensor.name, t.tensor.dtype, t.tensor.shape) for t in blob.tensors
+            (t.name, t.dtype, t.shape) for t in blob.tensors
         }
-    assert sorted(t.tensor.name for t in made.tensors) == sorted(tensors)
+    assert sorted(t.name for t in made.tensors) == sorted(tensors)
     assert made.nbytes == sum(blob.nbytes for blob in made.blobs)
 
 
