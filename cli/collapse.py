@@ -4,44 +4,55 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
-from typing import NamedTuple
-
-from importer.stored import StoredTensor
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 # Up to 18 digits: Python refuses to read 4301, and no model has so many layers.
 _NUMBER = re.compile(r"(?<![^./])(?:0|[1-9][0-9]{0,17})(?![^./])")
 
 
-class Row(NamedTuple):
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+_Tensor = TypeVar("_Tensor", bound=_Named)
+
+
+@dataclass(frozen=True, slots=True)
+class Row(Generic[_Tensor]):
     """Tensors that differ in numbers alone.
 
     Attributes:
         pattern: their names, with `{0-31}` where the numbers differ.
-        nbytes: of each.
+        first: of them; the others are like it.
+        repeats: how many there are.
     """
 
     pattern: str
-    type_name: str
-    shape: tuple[int, ...]
-    nbytes: int
+    first: _Tensor
     repeats: int
 
 
-def collapse(tensors: Iterable[StoredTensor]) -> list[Row]:
+def collapse(
+    tensors: Iterable[_Tensor], facts: Callable[[_Tensor], Hashable]
+) -> list[Row[_Tensor]]:
     """Join tensors whose names differ in whole numeric components, and in nothing else.
 
     Rows keep the order of their first tensors, numbers in numeric order.
+
+    Args:
+        facts: in which tensors of one row agree.
     """
-    alike: dict[tuple[object, ...], list[StoredTensor]] = {}
+    alike: dict[Hashable, list[_Tensor]] = {}
     for tensor in sorted(tensors, key=_natural):
         stem = _NUMBER.sub("#", tensor.name)
-        key = (stem, tensor.type_name, tensor.shape, tensor.nbytes)
-        alike.setdefault(key, []).append(tensor)
+        alike.setdefault((stem, facts(tensor)), []).append(tensor)
     return [row for group in alike.values() for row in _rows(group)]
 
 
-def _rows(group: list[StoredTensor]) -> list[Row]:
+def _rows(group: list[_Tensor]) -> list[Row[_Tensor]]:
     numbers = [tuple(map(int, _NUMBER.findall(tensor.name))) for tensor in group]
     columns = [sorted(set(column)) for column in zip(*numbers, strict=True)]
     # None varies where a malformed manifest names one tensor twice.
@@ -49,14 +60,13 @@ def _rows(group: list[StoredTensor]) -> list[Row]:
     if first is not None and math.prod(map(len, columns)) != len(group):
         # Not every combination is there, so one pattern would promise too much: one row for
         # each value of the first column that varies.
-        parts: dict[int, list[StoredTensor]] = {}
+        parts: dict[int, list[_Tensor]] = {}
         for tensor, values in zip(group, numbers, strict=True):
             parts.setdefault(values[first], []).append(tensor)
         return [row for part in parts.values() for row in _rows(part)]
     ranges = iter(columns)
     pattern = _NUMBER.sub(lambda _: _ranges(next(ranges)), group[0].name)
-    one = group[0]
-    return [Row(pattern, one.type_name, one.shape, one.nbytes, len(group))]
+    return [Row(pattern, group[0], len(group))]
 
 
 def _ranges(values: list[int]) -> str:
@@ -72,7 +82,7 @@ def _ranges(values: list[int]) -> str:
     return "{" + ",".join(shown) + "}"
 
 
-def _natural(tensor: StoredTensor) -> list[tuple[int, str]]:
+def _natural(tensor: _Named) -> list[tuple[int, str]]:
     # Every component as a pair, so that numbers and words compare.
     parts = re.split(r"[./]", tensor.name)
     return [(int(part), "") if _NUMBER.fullmatch(part) else (-1, part) for part in parts]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum, unique
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +14,23 @@ if TYPE_CHECKING:
     from importer.plan import Plan
     from importer.reuse import Job
     from store import ModelName
+
+
+@unique
+class Experts(StrEnum):
+    """How experts are stored."""
+
+    PACKED = "packed"
+    STACKED = "stacked"
+
+
+@unique
+class OnMisaligned(StrEnum):
+    """What becomes of a tensor that groups do not fit; `Misaligned` without numpy's price."""
+
+    KEEP = "keep"
+    ADJUST = "adjust"
+    ERROR = "error"
 
 
 def create(
@@ -28,6 +46,64 @@ def create(
     variant: Annotated[
         str | None, typer.Option(metavar="NAME", help="Of the weights, such as fp16.")
     ] = None,
+    quantize: Annotated[
+        str | None,
+        typer.Option(
+            "--quantize",
+            "-q",
+            metavar="TYPE",
+            help="To int2 int3 int4 int5 int6 int8, nvfp4, mxfp4 or mxfp8; or bf16 or f16.",
+        ),
+    ] = None,
+    group_size: Annotated[
+        int | None,
+        typer.Option("--group-size", metavar="N", help="Of an int type: 32, 64 or 128."),
+    ] = None,
+    recipe: Annotated[
+        str | None,
+        typer.Option(
+            "--recipe",
+            metavar="NAME|FILE",
+            help="Which tensors get which type: default, uniform, ollama, mixed_2_6, mixed_3_4,"
+            " mixed_3_6, mixed_4_6, or a TOML file.",
+        ),
+    ] = None,
+    rule: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--rule",
+            metavar="GLOB=TYPE[/GROUP]",
+            help="Goes before the recipe; TYPE may be `keep`. May be repeated.",
+        ),
+    ] = None,
+    embedding: Annotated[
+        str | None, typer.Option("--embedding", metavar="TYPE", help="Of embeddings.")
+    ] = None,
+    lm_head: Annotated[
+        str | None, typer.Option("--lm-head", metavar="TYPE", help="Of the output layer.")
+    ] = None,
+    vision: Annotated[
+        str | None, typer.Option("--vision", metavar="TYPE", help="Of the vision tower.")
+    ] = None,
+    experts: Annotated[
+        Experts | None,
+        typer.Option(help="One tensor for each expert, or all of a projection in one."),
+    ] = None,
+    on_misaligned: Annotated[
+        OnMisaligned | None,
+        typer.Option(
+            "--on-misaligned",
+            metavar="WHAT",
+            help="Where groups do not fit: keep the tensor, adjust the group size, or error.",
+        ),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Fail where a tensor does not fit its rule.")
+    ] = False,
+    allow_nonfinite: Annotated[
+        bool,
+        typer.Option("--allow-nonfinite", help="Quantize tensors with NaN or infinity, too."),
+    ] = False,
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -45,22 +121,36 @@ def create(
 ) -> None:
     """Import a checkpoint into the store under NAME.
 
-    Example: ingot create llama ./Llama-3.2-1B
+    Example: ingot create llama ./Llama-3.2-1B -q int4
     """
     import time
 
     from cli.progress import listening
+    from importer.asked import ask
     from importer.pipeline import ImportRequest, import_model, new_jobs, plan_import
+    from importer.recipe import Misaligned
     from importer.sources.named import parse_source
     from store import ModelName
 
     started = time.monotonic()
+    asked = ask(
+        quantize,
+        group_size=group_size,
+        recipe=recipe,
+        rules=rule or (),
+        roles={"embedding": embedding, "lm-head": lm_head, "vision": vision},
+        misaligned=Misaligned(on_misaligned) if on_misaligned else None,
+        stacked=None if experts is None else experts is Experts.STACKED,
+        allow_nonfinite=allow_nonfinite,
+    )
     request = ImportRequest(
         ModelName.parse(name),
         parse_source(source),
+        asked,
         variant=variant,
         threads=threads(jobs),
         rehash=rehash,
+        strict=strict,
     )
     with open_store(store) as opened, listening() as listen:
         plan = plan_import(request, opened, listen, only_headers=dry_run)

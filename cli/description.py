@@ -45,15 +45,15 @@ def tensor_lines(
 ) -> Iterator[str]:
     """A row for each tensor that matches, repeated layers collapsed into one."""
     chosen = [tensor for tensor in model.tensors if fnmatchcase(tensor.name, glob)]
-    rows = collapse(chosen)
+    rows = collapse(chosen, lambda tensor: (tensor.type_name, tensor.shape, tensor.nbytes))
     if by_size:
-        rows.sort(key=lambda row: -row.nbytes * row.repeats)
+        rows.sort(key=lambda row: -row.first.nbytes * row.repeats)
     cells = [
         (
             row.pattern,
-            row.type_name,
-            "[" + " ".join(map(str, row.shape)) + "]",
-            size(row.nbytes),
+            row.first.type_name,
+            "[" + " ".join(map(str, row.first.shape)) + "]",
+            size(row.first.nbytes),
             f"x{row.repeats}" if row.repeats > 1 else "",
         )
         for row in rows

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
+from operator import attrgetter
+from typing import Final
 
+from cli.collapse import collapse
 from cli.text import count, size, table
-from importer.plan import Plan
+from importer.plan import Plan, TensorPlan
+from importer.recipe_document import to_document
 from importer.reuse import Job
+from store.tensorfile import elements
 from store.text import printable
+
+_BEFORE: Final = attrgetter("source_nbytes")
+_AFTER: Final = attrgetter("nbytes")
 
 
 @dataclass(slots=True)
@@ -23,6 +31,9 @@ def plan_lines(name: str, plan: Plan, new: list[Job]) -> Iterator[str]:
     facts = plan.classification
     yield f"plan for {name}: {facts.kind}{_in_words(facts.architecture)}"
     yield ""
+    if not plan.recipe.is_plain:
+        yield from _classes(plan)
+        yield ""
     rows = [("COMPONENT", "TENSORS", "BLOBS", "BYTES")]
     totals = _totals(plan)
     for component, total in totals.items():
@@ -35,8 +46,6 @@ def plan_lines(name: str, plan: Plan, new: list[Job]) -> Iterator[str]:
     yield ""
     if facts.scheme is not None:
         yield f"quantized already ({facts.scheme}); imported as it is"
-    for rule in plan.recipe.rules:
-        yield f"{rule.pattern}  {rule.quant.name if rule.quant else 'keep'}: {rule.reason}"
     yield _new_bytes(plan, new)
     if plan.files:
         yield ""
@@ -53,6 +62,49 @@ def plan_lines(name: str, plan: Plan, new: list[Job]) -> Iterator[str]:
         yield f"warning: {printable(warning, 1000)}"
 
 
+def _classes(plan: Plan) -> Iterator[str]:
+    rules = {id(rule): number for number, rule in enumerate(plan.recipe.rules, 1)}
+    rows = [("TENSORS", "", "TYPE", "BEFORE", "AFTER", "BITS", "RULE", "WHY")]
+    for row in collapse(plan.tensors, _facts):
+        one = row.first
+        rows.append(
+            (
+                row.pattern,
+                f"x{row.repeats}" if row.repeats > 1 else "",
+                one.type_name,
+                f"{one.source_nbytes * row.repeats:,}",
+                f"{one.nbytes * row.repeats:,}",
+                _bits(one.nbytes, elements(one.shape)),
+                str(rules[id(one.decision.rule)]),
+                one.decision.reason,
+            )
+        )
+    tensors = list(plan.tensors)
+    before, after = (sum(map(nbytes, tensors)) for nbytes in (_BEFORE, _AFTER))
+    total = sum(elements(tensor.shape) for tensor in tensors)
+    rows.append(("total", "", "", f"{before:,}", f"{after:,}", _bits(after, total), "", ""))
+    yield from table(rows, right=(1, 3, 4, 5, 6))
+    yield ""
+    yield f"rules of {printable(plan.recipe.name)}, of which the first that matches decides:"
+    yield from table(
+        (
+            (
+                str(number),
+                " ".join(rule.match),
+                "keep" if rule.target is None else str(rule.target),
+                rule.reason,
+            )
+            for number, rule in enumerate(plan.recipe.rules, 1)
+        ),
+        indent=2,
+        right=(0,),
+    )
+
+
+def _facts(tensor: TensorPlan) -> Hashable:
+    return (tensor.type_name, tensor.shape, tensor.nbytes, tensor.decision)
+
+
 def plan_document(plan: Plan, new: list[Job]) -> dict[str, object]:
     """What `create --dry-run --json` prints."""
     total = _sum(plan)
@@ -61,7 +113,7 @@ def plan_document(plan: Plan, new: list[Job]) -> dict[str, object]:
         "architecture": plan.classification.architecture,
         "prequantized": plan.classification.scheme,
         "parameters": plan.parameters,
-        "recipe": plan.recipe.name,
+        "recipe": to_document(plan.recipe),
         "total": _document(total),
         "new_bytes_at_most": sum(job.nbytes for job in new),
         "components": [
@@ -72,9 +124,13 @@ def plan_document(plan: Plan, new: list[Job]) -> dict[str, object]:
                 "name": tensor.name,
                 "dtype": tensor.dtype,
                 "shape": list(tensor.shape),
-                "type": tensor.quant.name if tensor.quant else None,
-                "reason": tensor.reason,
+                "type": None if tensor.target is None else tensor.target.name,
+                "group_size": tensor.quant.group_size if tensor.quant else None,
+                "rule": list(tensor.decision.rule.match),
+                "reason": tensor.decision.reason,
+                "fits": tensor.decision.fits,
                 "layer": blob.name,
+                "source_bytes": tensor.source_nbytes,
                 "bytes": tensor.nbytes,
             }
             for blob in plan.blobs
@@ -127,3 +183,7 @@ def _document(total: _Total) -> dict[str, int]:
 
 def _in_words(architecture: str) -> str:
     return f" ({printable(architecture)})" if architecture else ""
+
+
+def _bits(nbytes: int, count: int) -> str:
+    return f"{8 * nbytes / count:.2f}" if count else ""

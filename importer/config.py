@@ -6,6 +6,8 @@ from typing import Final
 
 from importer.classify import Classification, SourceKind
 from importer.plan import Plan
+from importer.quant import parse_target
+from importer.recipe_document import to_document
 from importer.sources.tree import SourceFile
 from store.json import Json, dumps, sorted_keys
 
@@ -43,12 +45,14 @@ def config_bytes(plan: Plan) -> bytes:
 
 
 def file_type(plan: Plan) -> str:
-    """The dtype that most of the bytes have, or the name of a scheme of another quantizer."""
+    """What was asked for, the scheme of another quantizer, or what most of the bytes have."""
     if plan.classification.scheme is not None:
         return plan.classification.scheme
+    if asked := parse_target(plan.recipe.type or "keep"):
+        return asked.name
     nbytes: dict[str, int] = {}
     for tensor in plan.tensors:
-        name = tensor.quant.name if tensor.quant else tensor.dtype
+        name = tensor.quant.name if tensor.quant else tensor.parts[0].dtype
         nbytes[name] = nbytes.get(name, 0) + tensor.nbytes
     return max(sorted(nbytes), key=lambda name: nbytes[name])
 
@@ -59,7 +63,7 @@ def _ours(plan: Plan, facts: Classification) -> dict[str, Json]:
         "encoder": ENCODER,
         "files": [_file(file) for file in sorted(sources, key=lambda file: file.path.encode())],
         "kind": str(facts.kind),
-        "recipe": plan.recipe.name,
+        "recipe": to_document(plan.recipe),
     }
     if facts.architecture:
         ours["architecture"] = facts.architecture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 # Through the component that follows a numbered block, whatever lies between (design.md,
@@ -19,3 +20,28 @@ def group_of(name: str) -> str | None:
     """The group of a tensor, which names the group's blob, or None for a blob of its own."""
     match = _GROUP.match(name)
     return match[0] if match else None
+
+
+def stacks_of(group: str, members: Iterable[str]) -> dict[str, list[str]]:
+    """Which members are the same tensor of all experts, which one stacked tensor can hold.
+
+    Args:
+        members: names, such as `…experts.7.up_proj.weight`.
+
+    Returns:
+        Name of the stack (`…experts.up_proj.weight`) -> its members, experts in numeric
+        order; only where there is one for each number from 0.
+    """
+    found: dict[str, dict[int, str]] = {}
+    for name in members:
+        if match := _EXPERT.fullmatch(name, len(group)):
+            found.setdefault(f"{group}.{match[2]}", {})[int(match[1])] = name
+    return {
+        stack: [experts[number] for number in range(len(experts))]
+        for stack, experts in sorted(found.items())
+        if experts.keys() == set(range(len(experts)))
+    }
+
+
+# Leading zeros would make two names of one number.
+_EXPERT: Final = re.compile(r"\.(0|[1-9][0-9]{0,8})\.(.+)", re.DOTALL)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from importer.asked import Asked
 from importer.classify import classify
 from importer.config import config_bytes
 from importer.events import Listener, Planned, Published, Scanned, silent
@@ -20,7 +21,7 @@ from importer.sources.tree import check_unchanged
 from importer.space import check_space
 from importer.write import Written, write_blobs
 from store import BlobRef, Digest, Installed, Layer, Manifest, MediaType, ModelName, Store
-from store.errors import UsageError
+from store.errors import InputError, UsageError
 from store.manifest import CONFIG_MEDIA_TYPE
 from store.writer import BlobsGoneError
 
@@ -31,17 +32,20 @@ class ImportRequest:
 
     Attributes:
         source: a directory or file, or a repository on the Hub.
+        recipe: what becomes of the tensors, or what to make a recipe of.
         variant: of the weights, such as `fp16`, or None.
         threads: that write blobs.
         rehash: believe nothing that the store noted earlier.
+        strict: refuse a plan in which a tensor does not fit its rule.
     """
 
     name: ModelName
     source: Path | HubSource
-    recipe: Recipe = PLAIN
+    recipe: Recipe | Asked = PLAIN
     variant: str | None = None
     threads: int = 1
     rehash: bool = False
+    strict: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +89,13 @@ def plan_import(
         weights = inventory.weights
         nbytes = sum(file.size for file in weights)
         listen(Scanned(len(inventory.tensors), len(weights), nbytes))
-        return make_plan(inventory, classify(inventory), request.recipe)
+        facts, recipe = classify(inventory), request.recipe
+        if isinstance(recipe, Asked):
+            recipe = recipe.resolve(facts)
+        plan = make_plan(inventory, facts, recipe)
+        if request.strict:
+            _check_fits(plan)
+        return plan
 
 
 def import_model(
@@ -158,8 +168,20 @@ def _layer(job: BlobPlan | FilePlan, ref: BlobRef) -> Layer:
         return Layer(job.media_type, ref.digest, ref.size, job.file.path)
     if job.is_group:
         return Layer(MediaType.TENSOR, ref.digest, ref.size, job.name)
-    tensor = job.tensors[0]
-    return Layer(MediaType.TENSOR, ref.digest, ref.size, job.name, tensor.dtype, tensor.shape)
+    (tensor,) = job.tensors
+    # The logical dtype: of a quantized tensor the source's.
+    dtype = tensor.parts[0].dtype if tensor.quant is None else tensor.dtype
+    return Layer(MediaType.TENSOR, ref.digest, ref.size, job.name, dtype, tensor.shape)
+
+
+def _check_fits(plan: Plan) -> None:
+    if misfits := plan.misfits:
+        shown = ", ".join(f"`{one.name}` ({one.decision.reason})" for one in misfits[:10])
+        raise InputError(
+            f"{len(misfits)} tensors do not fit their rules: {shown}",
+            code="E_STRICT",
+            hint="Give them a rule (`--rule 'NAME=keep'`), or leave `--strict` out",
+        )
 
 
 def _check_apart(source: Path, store: Path) -> None:

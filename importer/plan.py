@@ -8,11 +8,11 @@ from typing import Final
 
 from importer.classify import Classification
 from importer.codecs import Codec, Part, codec_for
-from importer.groups import group_of
+from importer.groups import group_of, stacks_of
 from importer.inventory import Inventory
 from importer.prequantized import is_floating
-from importer.quant import QuantSpec
-from importer.recipe import Recipe
+from importer.quant import QuantSpec, Target
+from importer.recipe import Decision, Depths, Recipe
 from importer.sources.kept import media_type
 from importer.sources.safetensors import SourceTensor
 from importer.sources.tree import LeftOut, SourceFile
@@ -32,8 +32,7 @@ class TensorPlan:
         dtype: of the source.
         shape: in elements, of what the sources are together.
         sources: whose bytes follow each other; more than one where experts are stacked.
-        quant: its new type, or None where it is kept.
-        reason: why.
+        decision: what it becomes, and why.
         parts: the arrays that it becomes, in the order of the file.
     """
 
@@ -41,10 +40,29 @@ class TensorPlan:
     dtype: str
     shape: tuple[int, ...]
     sources: tuple[SourceTensor, ...]
-    quant: QuantSpec | None
-    reason: str
+    decision: Decision
     codec: Codec
     parts: tuple[Part, ...]
+
+    @property
+    def target(self) -> Target:
+        """What it becomes, or None where it is kept."""
+        return self.decision.target
+
+    @property
+    def quant(self) -> QuantSpec | None:
+        """Its quantization type, or None."""
+        return self.target if isinstance(self.target, QuantSpec) else None
+
+    @property
+    def type_name(self) -> str:
+        """The type or dtype that it has in the store."""
+        return self.parts[0].dtype if self.quant is None else str(self.quant)
+
+    @property
+    def source_nbytes(self) -> int:
+        """Bytes in the source."""
+        return sum(source.nbytes for source in self.sources)
 
     @property
     def nbytes(self) -> int:
@@ -122,6 +140,11 @@ class Plan:
         return sum(job.nbytes for job in self.jobs)
 
     @property
+    def misfits(self) -> list[TensorPlan]:
+        """Tensors that are kept though their rule wants something else."""
+        return [plan for plan in self.tensors if not plan.decision.fits]
+
+    @property
     def parameters(self) -> int | None:
         """Elements of floating tensors; None where the source is quantized already."""
         if self.classification.scheme is not None:
@@ -134,41 +157,69 @@ def make_plan(inventory: Inventory, classification: Classification, recipe: Reci
     """Decide what becomes of every tensor and file.
 
     Raises:
-        InputError: two blobs would have one name.
-        UnsupportedError: more tensors than a manifest may name.
+        InputError: two tensors would have one name; one does not fit, and that is an error.
+        UsageError: a rule of the user's decides nothing.
+        UnsupportedError: more tensors than a manifest may name, or quantized already.
     """
+    _check_floating(classification, recipe)
     singles: list[TensorPlan] = []
     groups: dict[str, list[TensorPlan]] = {}
+    depths = Depths(tensor.name for tensor in inventory.tensors)
+    used = {}
     for tensor in inventory.tensors:
-        planned = _plan_tensor(tensor, recipe)
+        decision = recipe.decide(tensor.name, tensor.dtype, tensor.shape, depths)
+        used[id(decision.rule)] = decision.rule
+        planned = _plan_tensor(tensor.name, tensor.shape, (tensor,), decision)
         group = _group_of(tensor)
         if group is None:
             singles.append(planned)
         else:
             groups.setdefault(group, []).append(planned)
+    recipe.check_used(used.values(), [tensor.name for tensor in inventory.tensors])
     _check_count(len(singles) + len(groups))
+    notes = []
+    if recipe.stacked:
+        for name, members in groups.items():
+            groups[name], note = _stack(name, members)
+            notes += note
     blobs = [_plan_blob(plan.name, (plan,), is_group=False) for plan in singles]
     order = sorted(groups, key=lambda name: name.encode())
     blobs += [_plan_blob(name, tuple(groups[name]), is_group=True) for name in order]
     _check_names(blobs)
+    _check_keys(blobs)
     files = tuple(FilePlan(file, media_type(file.path)) for file in inventory.files)
-    warnings = tuple(_warnings(blobs, inventory))
+    warnings = (*_warnings(blobs, inventory, recipe), *notes)
     return Plan(inventory, classification, recipe, tuple(blobs), files, warnings)
 
 
-def _plan_tensor(tensor: SourceTensor, recipe: Recipe) -> TensorPlan:
-    rule = recipe.decide(tensor.name)
-    codec = codec_for(rule.quant, tensor.dtype)
-    return TensorPlan(
-        tensor.name,
-        tensor.dtype,
-        tensor.shape,
-        (tensor,),
-        rule.quant,
-        rule.reason,
-        codec,
-        codec.parts(tensor.shape),
-    )
+def _plan_tensor(
+    name: str, shape: tuple[int, ...], sources: tuple[SourceTensor, ...], decision: Decision
+) -> TensorPlan:
+    dtype = sources[0].dtype
+    codec = codec_for(decision.target, dtype)
+    return TensorPlan(name, dtype, shape, sources, decision, codec, codec.parts(shape))
+
+
+def _stack(group: str, members: list[TensorPlan]) -> tuple[list[TensorPlan], list[str]]:
+    # Each projection of all experts becomes one tensor [experts, ...].
+    by_name = {member.name: member for member in members}
+    notes = []
+    for name, experts in stacks_of(group, by_name).items():
+        plans = [by_name[expert] for expert in experts]
+        first = plans[0]
+        alike = {(plan.dtype, plan.shape, plan.target) for plan in plans}
+        if len(alike) > 1:
+            notes.append(f"the experts of `{name}` are not stacked: they are not all alike")
+            continue
+        if name in by_name:
+            notes.append(f"the experts of `{name}` are not stacked: there is such a tensor")
+            continue
+        for expert in experts:
+            del by_name[expert]
+        sources = tuple(source for plan in plans for source in plan.sources)
+        shape = (len(plans), *first.shape)
+        by_name[name] = _plan_tensor(name, shape, sources, first.decision)
+    return [by_name[name] for name in sorted(by_name, key=str.encode)], notes
 
 
 def _group_of(tensor: SourceTensor) -> str | None:
@@ -206,6 +257,16 @@ def _facts(quant: QuantSpec) -> tuple[str, str]:
     return quant.name, str(quant.group_size)
 
 
+def _check_floating(classification: Classification, recipe: Recipe) -> None:
+    if classification.scheme is not None and not recipe.is_plain:
+        raise UnsupportedError(
+            f"the source is quantized already ({classification.scheme})",
+            code="E_PREQUANTIZED",
+            hint="Import it as it is, without `-q`, `--recipe` and rules, or quantize the "
+            "original checkpoint",
+        )
+
+
 def _check_count(blobs: int) -> None:
     # Before their headers are made, which takes 10 s for a million.
     if blobs > limits.TENSOR_LAYERS:
@@ -226,8 +287,40 @@ def _check_names(blobs: list[BlobPlan]) -> None:
         seen.add(blob.name)
 
 
-def _warnings(blobs: list[BlobPlan], inventory: Inventory) -> Iterator[str]:
+def _check_keys(blobs: list[BlobPlan]) -> None:
+    # Readers put all tensors of a model into one dictionary: `w.scale` is the scales of `w`.
+    made = {
+        plan.name + part.suffix: plan.name
+        for blob in blobs
+        for plan in blob.tensors
+        for part in plan.parts[1:]
+    }
+    if not made:
+        return
+    for blob in blobs:
+        for plan in blob.tensors:
+            if plan.name in made:
+                raise InputError(
+                    f"tensor `{plan.name}` has the name that a part of `{made[plan.name]}` "
+                    "gets when that is quantized",
+                    code="E_NAME_COLLISION",
+                    hint=f"Keep the latter: --rule '{made[plan.name]}=keep'",
+                )
+
+
+def _warnings(blobs: list[BlobPlan], inventory: Inventory, recipe: Recipe) -> Iterator[str]:
     yield from inventory.notes
+    plans = [plan for blob in blobs for plan in blob.tensors]
+    misfits = [plan for plan in plans if not plan.decision.fits]
+    if misfits:
+        first = misfits[0]
+        yield (
+            f"{len(misfits)} of {len(plans)} tensors stay as they are because they do not fit "
+            f"their rule; the first is `{first.name}` {list(first.shape)}: "
+            f"{first.decision.reason}"
+        )
+    if not recipe.is_plain and all(plan.target is None for plan in plans):
+        yield "no tensor becomes another type: `--dry-run` says why for each"
     for blob in blobs:
         if len(blob.header) - LENGTH_BYTES > limits.SMALL_READER_HEADER:
             yield (

@@ -1,12 +1,15 @@
-"""The facts of each quantization type, with no arithmetic."""
+"""What a tensor can become: the facts of each type and their spelling, with no arithmetic."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum, unique
 from types import MappingProxyType
 from typing import Final
+
+from store.errors import UsageError
+from store.text import printable
 
 
 @unique
@@ -34,6 +37,11 @@ class QuantSpec:
     bits: int
     group_size: int
 
+    def __str__(self) -> str:
+        """As `parse_target` reads it: the group size only where it is not the type's own."""
+        usual = self.group_size == QUANT_TYPES[self.name].group_size
+        return self.name if usual else f"{self.name}/{self.group_size}"
+
     @property
     def has_bias(self) -> bool:
         """Whether each group has a zero-point offset beside its scale."""
@@ -57,3 +65,93 @@ QUANT_TYPES: Final[Mapping[str, QuantSpec]] = MappingProxyType(
     }
 )
 """Every type by name, with its default group size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Downcast:
+    """A plain conversion of floating tensors, rounded to the nearest, ties to even.
+
+    Attributes:
+        dtype: `BF16` or `F16`.
+    """
+
+    dtype: str
+
+    def __str__(self) -> str:
+        return self.dtype.lower()
+
+    @property
+    def name(self) -> str:
+        """As it is spelled."""
+        return str(self)
+
+
+Target = QuantSpec | Downcast | None
+"""What a tensor becomes; None keeps it."""
+
+KEEP: Final = "keep"
+AFFINE_GROUPS: Final = (32, 64, 128)
+_ALIASES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "q4": "int4",
+        "q8": "int8",
+        "fp16": "f16",
+        "float16": "f16",
+        "bfloat16": "bf16",
+        "none": KEEP,
+    }
+)
+_DOWNCASTS: Final[Mapping[str, Downcast]] = MappingProxyType(
+    {"bf16": Downcast("BF16"), "f16": Downcast("F16")}
+)
+_FLOATS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "fp4": "Say which float type: nvfp4 (groups of 16) or mxfp4 (groups of 32)",
+        "fp8": "The float type of 8 bits is mxfp8; the integer type is int8",
+    }
+)
+
+
+def parse_target(text: str) -> Target:
+    """Read what a tensor becomes: `int4`, `int4/64`, `nvfp4`, `bf16`, `keep`.
+
+    Raises:
+        UsageError: no such type, or a group size that it does not have.
+    """
+    word, slash, size = text.strip().lower().partition("/")
+    name = _ALIASES.get(word, word)
+    if name == KEEP and not slash:
+        return None
+    if name in _DOWNCASTS and not slash:
+        return _DOWNCASTS[name]
+    if name not in QUANT_TYPES:
+        known = ", ".join((*QUANT_TYPES, *_DOWNCASTS, KEEP))
+        raise UsageError(
+            f"`{printable(text)}` is no type, expected one of {known}",
+            code="E_QUANT_TYPE",
+            hint=_FLOATS.get(word),
+        )
+    spec = QUANT_TYPES[name]
+    return with_group_size(spec, _group_size(text, size)) if slash else spec
+
+
+def with_group_size(spec: QuantSpec, group_size: int) -> QuantSpec:
+    """Give a type in groups of another size.
+
+    Raises:
+        UsageError: the type does not have it.
+    """
+    sizes = AFFINE_GROUPS if spec.mode is Mode.AFFINE else (spec.group_size,)
+    if group_size not in sizes:
+        known = " or ".join(map(str, sizes))
+        raise UsageError(
+            f"{spec.name} in groups of {group_size}, expected {known}", code="E_QUANT_GROUP"
+        )
+    return replace(spec, group_size=group_size)
+
+
+def _group_size(text: str, size: str) -> int:
+    if not (size.isascii() and size.isdigit() and len(size) < 10):  # noqa: PLR2004
+        message = f"`{printable(text)}`: expected a group size after the slash, as in int4/64"
+        raise UsageError(message, code="E_QUANT_GROUP")
+    return int(size)

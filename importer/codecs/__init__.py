@@ -8,14 +8,15 @@ from typing import Final
 
 from importer.codecs.affine import Affine
 from importer.codecs.base import Codec, Encoded, Part
+from importer.codecs.cast import Cast
 from importer.codecs.grouped import VALUE_DTYPES, Grouped
 from importer.codecs.mxfp import Mxfp
 from importer.codecs.nvfp4 import Nvfp4
 from importer.codecs.plain import Plain
-from importer.quant import Mode, QuantSpec
+from importer.quant import Downcast, Mode, Target
 from store.errors import UnsupportedError
 
-__all__ = ["Codec", "Encoded", "Part", "Plain", "codec_for", "prepare"]
+__all__ = ["Cast", "Codec", "Encoded", "Part", "Plain", "codec_for", "prepare"]
 
 _WORTHWHILE: Final = 64 << 20
 """Below, numpy alone is done before numba is loaded."""
@@ -30,14 +31,17 @@ _FAMILIES: Final[Mapping[Mode, type[Grouped]]] = MappingProxyType(
 )
 
 
-def codec_for(quant: QuantSpec | None, dtype: str) -> Codec:
-    """The codec that turns rows of `dtype` into `quant`, or keeps them.
+def codec_for(target: Target, dtype: str) -> Codec:
+    """The codec that turns rows of `dtype` into `target`, or keeps them.
 
     Raises:
         UnsupportedError: values of `dtype` cannot be quantized, or not in such groups.
     """
-    if quant is None:
+    if target is None:
         return Plain(dtype)
+    if isinstance(target, Downcast):
+        return Cast(dtype, target.dtype)
+    quant = target
     if dtype not in VALUE_DTYPES:
         raise UnsupportedError(
             f"quantizing {dtype} to {quant.name}: expected {', '.join(VALUE_DTYPES)}",

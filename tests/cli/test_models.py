@@ -31,7 +31,7 @@ def test_models_are_listed_as_ollama_lists_them(filled_store):
     assert lines[1].split()[:4] == [
         "kept:latest",
         manifest_digest(filled_store, "kept")[7:19],
-        "169",
+        "170",
         "KB",
     ]
     assert lines[2].startswith("moe:v1")

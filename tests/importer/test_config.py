@@ -51,7 +51,8 @@ def test_the_bytes_are_these():
         b'"capabilities":["completion"],"embedding_length":4,"architecture":"","os":"",'
         b'"ingot":{"architecture":"LlamaForCausalLM","encoder":1,"files":['
         b'{"name":"config.json","size":77},{"name":"model.safetensors","size":0}],'
-        b'"kind":"model","recipe":"plain"}}'
+        b'"kind":"model","recipe":{"name":"plain","rule":[{"match":["*"],'
+        b'"optional":true,"reason":"kept as it is","type":"keep"}]}}}'
     )
 
 
@@ -60,7 +61,8 @@ def test_the_bytes_of_a_model_of_which_nothing_is_known_are_these():
         b'{"model_format":"safetensors","model_family":"","model_families":null,'
         b'"model_type":"2","file_type":"F32","requires":"0.19.0","architecture":"","os":"",'
         b'"ingot":{"encoder":1,"files":[{"name":"model.safetensors","size":0}],'
-        b'"kind":"model","recipe":"plain"}}'
+        b'"kind":"model","recipe":{"name":"plain","rule":[{"match":["*"],'
+        b'"optional":true,"reason":"kept as it is","type":"keep"}]}}}'
     )
 
 

@@ -128,20 +128,26 @@ def test_what_the_inventory_leaves_out_is_in_the_plan():
 
 
 def test_a_tensor_that_is_kept_says_why():
-    assert {tensor.reason for tensor in plan().tensors} == {"kept as it is"}
+    assert {tensor.decision.reason for tensor in plan().tensors} == {"kept as it is"}
 
 
-def test_a_tensor_that_cannot_be_quantized_is_unsupported():
-    recipe = Recipe("int4", (Rule("*", QUANT_TYPES["int4"], "asked for"),))
+def test_a_tensor_that_cannot_be_quantized_is_kept_and_counted():
+    recipe = Recipe("int4", (Rule(("*",), QUANT_TYPES["int4"], "asked for"),))
 
-    with pytest.raises(UnsupportedError):
-        plan({"ids": ("I64", (32,))}, recipe)
+    made = plan({"ids": ("I64", (32,)), "a": ("F32", (2, 32))}, recipe)
+
+    assert [(one.name, one.decision.reason) for one in made.misfits] == [
+        ("ids", "I64 cannot be quantized")
+    ]
+    assert "1 of 2 tensors stay as they are" in made.warnings[0]
 
 
 def test_the_first_rule_that_matches_decides():
-    keep, other = Rule("*.norm.*", None, "a norm"), Rule("*", None, "the rest")
+    keep, other = Rule(("*.norm.*",), None, "a norm"), Rule(("*",), None, "the rest")
 
-    reasons = [tensor.reason for tensor in plan(recipe=Recipe("r", (keep, other))).tensors]
+    reasons = [
+        tensor.decision.reason for tensor in plan(recipe=Recipe("r", (keep, other))).tensors
+    ]
 
     assert reasons == ["the rest", "a norm"]
 

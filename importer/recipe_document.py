@@ -1,0 +1,78 @@
+"""Recipes as a model's configuration holds them, and as TOML that `--recipe` reads again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+
+from importer.quant import KEEP, Mode, QuantSpec, Target
+from importer.recipe import Misaligned, Recipe, Rule
+from importer.recipe_file import ALLOW, STACKED, read_document
+from store.json import Json
+
+
+def from_document(document: Mapping[str, Json]) -> Recipe:
+    """Read the recipe that a model's configuration holds.
+
+    Raises:
+        InputError: it is none.
+    """
+    name = document.get("name")
+    found = read_document(name if isinstance(name, str) else "recipe", dict(document))
+    return found.resolve(None, None, {"architecture": (), "kind": ()})
+
+
+def to_document(recipe: Recipe) -> dict[str, Json]:
+    """Write a recipe for a model's configuration; keys are sorted."""
+    document: dict[str, Json] = {"name": recipe.name}
+    document["rule"] = [_rule_document(rule) for rule in recipe.rules]
+    if recipe.type:
+        document["type"] = recipe.type
+    if recipe.misaligned is not Misaligned.KEEP:
+        document["misaligned"] = str(recipe.misaligned)
+    if recipe.stacked:
+        document["experts"] = STACKED
+    if recipe.allow_nonfinite:
+        document["nonfinite"] = ALLOW
+    return dict(sorted(document.items()))
+
+
+def to_toml(document: Mapping[str, Json]) -> Iterator[str]:
+    """Write a recipe of a configuration as lines that `--recipe` reads."""
+    for key, value in document.items():
+        if key != "rule":
+            yield f"{key} = {_toml(value)}"
+    rules = document.get("rule")
+    for rule in rules if isinstance(rules, list) else ():
+        yield ""
+        yield "[[rule]]"
+        for key, value in rule.items() if isinstance(rule, dict) else ():
+            yield f"{key} = {_toml(value)}"
+
+
+def _rule_document(rule: Rule) -> dict[str, Json]:
+    document: dict[str, Json] = {"match": list(rule.match), "reason": rule.reason}
+    document["type"] = KEEP if rule.target is None else spelled(rule.target)
+    if rule.ndim:
+        document["ndim"] = list(rule.ndim)
+    if rule.dtype:
+        document["dtype"] = list(rule.dtype)
+    if rule.min_elements:
+        document["min_elements"] = rule.min_elements
+    if rule.layers:
+        document["layers"] = rule.layers
+    if rule.optional:
+        document["optional"] = True
+    return dict(sorted(document.items()))
+
+
+def spelled(target: Target) -> str:
+    """A type with its group size, whatever is usual."""
+    if isinstance(target, QuantSpec) and target.mode is Mode.AFFINE:
+        return f"{target.name}/{target.group_size}"
+    return str(target)
+
+
+def _toml(value: Json) -> str:
+    # JSON's spelling of these values is TOML's, but for one control character.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,208 @@
+"""Recipes as TOML: the presets that ship with ingot, and files of users in the same format."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Final
+
+from importer.quant import Mode, QuantSpec, Target, with_group_size
+from importer.recipe import Layers, Misaligned, Recipe, Rule, ranges
+from importer.recipe_table import Table, bad_recipe
+from store.errors import InputError, NotFoundError
+from store.text import printable
+
+REQUESTED: Final = "requested"
+"""In place of a type: the one that the user asked for."""
+
+_PRESETS: Final = Path(__file__).parent / "presets"
+_LARGEST: Final = 1 << 20
+_CONDITIONS: Final = ("architecture", "kind", "type")
+STACKED, PACKED, ALLOW = "stacked", "packed", "allow"
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A rule before it is known what was asked for, and of what.
+
+    Attributes:
+        when: condition -> globs, of which one must match.
+    """
+
+    rule: Rule
+    is_requested: bool
+    when: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeFile:
+    """A recipe as it was written.
+
+    Attributes:
+        name: of the preset, or of the file.
+        type: that is asked for where the user asks for none, as it is spelled.
+        group_size: of affine types that name none; None for each type's own.
+    """
+
+    name: str
+    type: str
+    group_size: int | None
+    misaligned: Misaligned
+    stacked: bool
+    allow_nonfinite: bool
+    _drafts: tuple[_Draft, ...]
+
+    @property
+    def asks(self) -> bool:
+        """Whether a rule gives the type that the user asks for."""
+        return any(draft.is_requested for draft in self._drafts)
+
+    def resolve(
+        self, asked: Target, group_size: int | None, facts: Mapping[str, Sequence[str]]
+    ) -> Recipe:
+        """Say what the rules are for one model.
+
+        Args:
+            asked: the type, or None where no rule asks for one.
+            group_size: the user's, or None.
+            facts: what conditions look at: `architecture` and `kind`.
+
+        Raises:
+            UsageError: the type does not have the group size.
+        """
+        usual = self.group_size if group_size is None or self.asks else group_size
+        if isinstance(asked, QuantSpec):
+            asked = with_group_size(asked, group_size) if group_size else _grouped(asked, usual)
+        known = {**facts, "type": [asked.name] if asked else []}
+        rules = []
+        for draft in self._drafts:
+            if all(_any_matches(globs, known[what]) for what, globs in draft.when.items()):
+                target = asked if draft.is_requested else _grouped(draft.rule.target, usual)
+                rules.append(replace(draft.rule, target=target))
+        last = rules[-1] if rules else None
+        if last is None or last.match != ("*",) or last.ndim or last.dtype or last.layers:
+            rules.append(Rule(("*",), None, "no rule matches", optional=True))
+        return Recipe(
+            self.name,
+            tuple(rules),
+            str(asked) if asked else self.type,
+            self.misaligned,
+            self.stacked,
+            self.allow_nonfinite,
+        )
+
+
+def presets() -> list[str]:
+    """Names of the recipes that ship with ingot."""
+    return sorted(path.stem for path in _PRESETS.glob("*.toml"))
+
+
+def read_recipe(name: str) -> RecipeFile:
+    """Read a preset, or the file of a user.
+
+    Raises:
+        NotFoundError: there is neither.
+        InputError: it is no recipe.
+    """
+    if name in presets():
+        return _parse(name, (_PRESETS / f"{name}.toml").read_bytes(), is_preset=True)
+    path = Path(name)
+    try:
+        with path.open("rb") as file:
+            data = file.read(_LARGEST + 1)
+    except (FileNotFoundError, IsADirectoryError, ValueError) as error:
+        raise NotFoundError(
+            f"there is no recipe `{printable(name)}`, neither a file nor a preset",
+            code="E_RECIPE",
+            hint=f"The presets are {', '.join(presets())}",
+        ) from error
+    if len(data) > _LARGEST:
+        raise InputError(
+            f"recipe `{printable(name)}` has more than {_LARGEST} bytes", code="E_LIMIT"
+        )
+    return _parse(path.name.removesuffix(".toml"), data, is_preset=False)
+
+
+def _grouped(target: Target, group_size: int | None) -> Target:
+    usual = isinstance(target, QuantSpec) and target.mode is Mode.AFFINE and group_size
+    return with_group_size(target, group_size) if usual else target  # type: ignore[arg-type]
+
+
+def _any_matches(globs: Sequence[str], words: Sequence[str]) -> bool:
+    return any(fnmatchcase(word, glob) for glob in globs for word in words)
+
+
+def _parse(name: str, data: bytes, *, is_preset: bool) -> RecipeFile:
+    try:
+        document = tomllib.loads(data.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        bad_recipe(name, str(error))
+    return read_document(name, document, is_preset=is_preset)
+
+
+def read_document(
+    name: str, document: dict[str, Any], *, is_preset: bool = False
+) -> RecipeFile:
+    """Read a recipe that was parsed already.
+
+    Raises:
+        InputError: it is none.
+    """
+    table = Table(name, "", document)
+    drafts = tuple(
+        _draft(Table(name, f"rule {number}: ", rule), is_preset=is_preset)
+        for number, rule in enumerate(table.tables("rule"), 1)
+    )
+    if not drafts:
+        bad_recipe(name, "it has no [[rule]]")
+    group_size = table.integer("group_size", 0)
+    misaligned = table.word("misaligned", Misaligned.KEEP, set(Misaligned))
+    stacked = table.word("experts", PACKED, {PACKED, STACKED})
+    nonfinite = table.word("nonfinite", "error", {"error", ALLOW})
+    found = RecipeFile(
+        table.text("name", name),
+        table.text("type", ""),
+        group_size or None,
+        Misaligned(misaligned),
+        stacked == STACKED,
+        nonfinite == ALLOW,
+        drafts,
+    )
+    if found.type:
+        table.target(found.type)
+    table.end()
+    return found
+
+
+def _draft(table: Table, *, is_preset: bool) -> _Draft:
+    match = table.texts("match")
+    wanted = table.text("type", "")
+    if not match or not all(match) or not wanted:
+        table.bad("expected `match` (globs) and `type`")
+    layers = table.text("layers", "")
+    if layers and layers not in set(Layers):
+        try:
+            list(ranges(layers))
+        except ValueError:
+            table.bad(f"layers `{layers}`, expected 0-3,28-31 or {' or '.join(Layers)}")
+    ndim = table.integers("ndim")
+    rule = Rule(
+        match,
+        None if wanted == REQUESTED else table.target(wanted),
+        table.text("reason", "as the recipe says"),
+        ndim,
+        table.texts("dtype"),
+        table.integer("min_elements", 0),
+        layers,
+        table.boolean("optional", is_preset),
+    )
+    when = {
+        key: globs
+        for key in _CONDITIONS
+        if (globs := table.table("when", _CONDITIONS).texts(key))
+    }
+    table.end()
+    return _Draft(rule, wanted == REQUESTED, when)
