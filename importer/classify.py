@@ -11,6 +11,7 @@ from importer.inventory import Document, Inventory
 from importer.prequantized import scheme_of
 from importer.sources.choice import MODULES, PIPELINE_INDEXES
 from importer.sources.tree import read_whole
+from importer.triplets import check_triplets
 from store import limits
 from store.errors import InputError
 from store.json import Json
@@ -52,8 +53,12 @@ def classify(inventory: Inventory) -> Classification:
     """Say what kind of source it is.
 
     Raises:
-        InputError: a configuration has a value that cannot be, in a field that we use.
+        InputError: a configuration has a value that cannot be, in a field that we use; or
+            quantized weights do not fit together.
     """
+    for component in inventory.components:
+        own = [tensor for tensor in inventory.tensors if tensor.component == component]
+        check_triplets(own, inventory.configs.get(component, {}))
     kind = _kind(inventory)
     config: Document = inventory.configs.get("", {})
     tensors = ((tensor.name, tensor.dtype) for tensor in inventory.tensors)

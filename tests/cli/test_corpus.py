@@ -33,6 +33,14 @@ def two(first, second, nbytes=16):
     return framed(entries, DATA[:nbytes])
 
 
+def parts(weight="w.weight", scale=".scales", bias=".biases", **shapes):
+    """A weight of 64 columns in 4 bits, with companions of these shapes."""
+    stem = weight.removesuffix(".weight")
+    named = {"scales": stem + scale, "biases": stem + bias}
+    companions = {named[part]: ("F16", shape) for part, shape in shapes.items()}
+    return safetensors({weight: ("U32", (4, 8)), **companions})
+
+
 def text(tensor='"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}', before="", after=""):
     """A file whose header is text."""
     header = "{" + before + tensor + after + "}"
@@ -119,6 +127,12 @@ REFUSED = {
     "S55": (number("9" * 5000), "E_JSON_NUMBER", "digits"),
     "S56": (text(ENTRY_OF_NAN), "E_JSON_NUMBER", "NaN"),
     "S56-inf": (number("1e999"), "E_JSON_NUMBER", "1e999"),
+    "S61": (parts(scales=(4, 3), biases=(4, 3)), "E_QUANT_PAIR", "do not fit each other"),
+    "S61-rows": (parts(scales=(3, 2), biases=(3, 2)), "E_QUANT_PAIR", "do not fit each other"),
+    "S61-biases": (parts(scales=(4, 2), biases=(4, 1)), "E_QUANT_PAIR", "differ in shape"),
+    "S61-ollama": (parts("w", ".scale", ".bias", scales=(4, 3)), "E_QUANT_PAIR", "do not fit"),
+    "S62-biases": (parts(scales=(4, 2)), "E_QUANT_PAIR", "and no `w.biases`"),
+    "S62-scales": (parts(biases=(4, 2)), "E_QUANT_PAIR", "and no `w.scales`"),
     "S59": (one() + zipped(), "E_ST_TRAILING", "bytes after the last tensor"),
 }  # fmt: skip
 UNSUPPORTED = {

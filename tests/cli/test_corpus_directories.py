@@ -86,6 +86,12 @@ FILES = {
     "D19-float": (config({"max_position_embeddings": 1e9}), "E_CONFIG", "1000000000.0"),
     "D19-text": (config({"hidden_size": "\x1b[2J"}), "E_CONFIG", "\\x1b[2J"),
     "D19-true": (config({"hidden_size": True}), "E_CONFIG", "True"),
+    "D21-0": (config({"quantization": {"group_size": 0}}), "E_CONFIG", "`group_size` is 0"),
+    "D21-7": (config({"quantization": {"group_size": 7}}), "E_CONFIG", "`group_size` is 7"),
+    "D21-2^40": (config({"quantization": {"group_size": 2**40}}), "E_CONFIG", str(2**40)),
+    "D21-layer": (config({"quantization": {"a": {"bits": 9}}}), "E_CONFIG", "`bits` is 9"),
+    "D21-text": (config({"quantization": {"bits": "\x1b[2J"}}), "E_CONFIG", "\\x1b[2J"),
+    "D22": (config({"quantization": {"bits": 4}}), "E_QUANT_PAIR", "says 4 bits"),
     "D19-huge": (config({"hidden_size": 10**400}), "E_CONFIG", "from 1 to 2147483647"),
 }  # fmt: skip
 
@@ -104,7 +110,6 @@ ACCEPTED = {
     "D18-nan": config('{"a": NaN, "b": [Infinity, -Infinity], "c": 1e999}'),
     "D19-unused": config({"num_hidden_layers": -1, "vocab_size": "x", "n_ctx": None}),
     "D20": config({"num_experts": 10**9, "num_local_experts": 10**18}),
-    "D21-claimed": config({"quantization": {"group_size": 0, "bits": 4}}),
     "D23": {**WEIGHTS, "tokenizer.json": '{"chat_template": "\\u001b[2J \x1b]0;x\x07"}'},
 }
 

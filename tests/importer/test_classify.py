@@ -156,7 +156,7 @@ def test_a_sentence_model_embeds(tmp_path):
 
 
 def test_a_quantized_component_makes_a_quantized_pipeline(tmp_path):
-    tensors = {"a.weight": ("U32", (1,)), "a.scales": ("F16", (1,))}
+    tensors = {"a.weight": ("U32", (8,)), "a.scales": ("F16", (2,)), "a.biases": ("F16", (2,))}
     model(tmp_path / "x", tensors, config={})
     write(tmp_path, {"model_index.json": {}})
 
