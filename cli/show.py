@@ -34,6 +34,9 @@ def show(
         str, typer.Argument(metavar="[GLOB]", help="With --tensors: which of them.")
     ] = "*",
     sort: Annotated[Sort, typer.Option(help="Of the tensors.")] = Sort.NAME,
+    recipe: Annotated[
+        bool, typer.Option("--recipe", help="Only the rules that decided, as a recipe file.")
+    ] = False,
     config: Annotated[bool, typer.Option("--config", help="Only config.json.")] = False,
     license_: Annotated[bool, typer.Option("--license", help="Only the license.")] = False,
     template: Annotated[bool, typer.Option("--template", help="Only the template.")] = False,
@@ -55,6 +58,7 @@ def show(
     from store.errors import UsageError
 
     raw = {
+        "recipe": recipe,
         "config": config,
         "license": license_,
         "template": template,
@@ -62,7 +66,7 @@ def show(
         "parameters": parameters,
     }
     if sum(raw.values()) > 1:
-        message = "only one of --config, --license, --template, --system, --parameters"
+        message = f"only one of {', '.join(f'--{what}' for what in raw)}"
         raise UsageError(message, code="E_USAGE")
     if glob != "*" and not tensors:
         raise UsageError("GLOB goes with --tensors", code="E_USAGE")
@@ -70,7 +74,7 @@ def show(
         model = describe(opened, ModelName.parse(name))
         chosen = next((what for what, wanted in raw.items() if wanted), None)
         if chosen is not None:
-            texts = _raw(opened, model, chosen)
+            texts = _recipe(model) if recipe else _raw(opened, model, chosen)
             if json:
                 out_json("show", {"name": str(model.name), chosen: "\n".join(texts)})
             else:
@@ -89,6 +93,16 @@ def show(
             out(lines(opened, model, verbose=verbose, by_size=by_size))
     if model.problems:
         raise typer.Exit(5)
+
+
+def _recipe(model: Description) -> list[str]:
+    from importer.recipe_document import to_toml
+    from store.errors import NotFoundError
+
+    document = model.ingot.get("recipe")
+    if not isinstance(document, dict):
+        raise NotFoundError(f"model `{model.name}` has no recipe", code="E_NOT_FOUND")
+    return ["\n".join(to_toml(document))]
 
 
 def _raw(store: Store, model: Description, what: str) -> list[str]:
