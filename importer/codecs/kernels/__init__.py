@@ -46,9 +46,9 @@ def load(mode: Mode) -> Kernel:
     Raises:
         Exception: whatever a missing or broken numba raises.
     """
-    directory = _cache_directory()
-    if directory is not None:
-        os.environ.setdefault("NUMBA_CACHE_DIR", directory)
+    # Not through the environment: whoever imported numba before us has read it already.
+    config = cast("Any", importlib.import_module("numba.core.config"))
+    config.CACHE_DIR = config.CACHE_DIR or _cache_directory() or ""
     module = importlib.import_module(f"{__name__}.{_MODULES[mode]}")
     return cast("Kernel", module.encode)
 

@@ -1,0 +1,228 @@
+"""Kernels are compiled once, in a cache that processes share; without them numpy works."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from importer import codecs
+from importer.codecs import Plain, codec_for, engine, kernels
+from importer.quant import QUANT_TYPES
+from tests.importer.codecs import corpus
+
+ROOT = Path(__file__).parents[3]
+MUCH = 1 << 40
+INT4 = codec_for(QUANT_TYPES["int4"], "BF16")
+WITHOUT_NUMBA = "import sys; sys.modules['numba'] = None"
+SCRIPT = """
+import hashlib, json, sys
+import numpy as np
+from importer.codecs import codec_for, engine, prepare
+from importer.quant import QUANT_TYPES
+
+compiled = []
+codec = codec_for(QUANT_TYPES["int4"], "BF16")
+problem = prepare([codec], 1 << 40, lambda: compiled.append(1))
+rows = np.arange(1 << 14, dtype=np.uint16) & np.uint16(0xBFFF)
+digest = hashlib.sha256(b"".join(codec.encode(rows.data.cast("B")).parts)).hexdigest()
+report = {"problem": problem, "compiled": len(compiled), "digest": digest}
+print(json.dumps(report | {"kernel": engine.ready(codec) is not None}))
+"""
+
+
+def start(script, **environment):
+    """Run a script in a new process that sees this source tree."""
+    variables = {k: v for k, v in os.environ.items() if not k.startswith(("NUMBA", "XDG"))}
+    return subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", script],
+        cwd=ROOT,
+        env=variables | {key: str(value) for key, value in environment.items()},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def report(process):
+    out, _ = process.communicate(timeout=300)
+    assert process.returncode == 0
+    return json.loads(out)
+
+
+@pytest.fixture(scope="module")
+def digest():
+    """What every process must make, by numpy here."""
+    rows = np.arange(1 << 14, dtype=np.uint16) & np.uint16(0xBFFF)
+    parts = engine.encode(INT4, rows.data.cast("B"), None).parts
+    return hashlib.sha256(b"".join(parts)).hexdigest()
+
+
+@pytest.fixture
+def needs_numba():
+    pytest.importorskip("numba")
+
+
+def test_importing_codecs_imports_no_arithmetic():
+    process = start(
+        "import json, sys, importer.codecs as c, importer.quant as q\n"
+        "codec = c.codec_for(q.QUANT_TYPES['int4'], 'BF16')\n"
+        "codec.parts((8, 64)), codec.row_bytes((8, 64))\n"
+        "c.prepare([codec, c.Plain('F32')], 1 << 20, print)\n"
+        "print(json.dumps([m for m in ('numpy', 'numba') if m in sys.modules]))"
+    )
+
+    assert report(process) == []
+
+
+@pytest.mark.usefixtures("needs_numba")
+def test_two_cold_processes_share_a_cache(tmp_path, digest):
+    first, second = (start(SCRIPT, XDG_CACHE_HOME=tmp_path) for _ in range(2))
+    reports = [report(first), report(second)]
+    third = report(start(SCRIPT, XDG_CACHE_HOME=tmp_path))
+
+    for one in (*reports, third):
+        assert (one["problem"], one["kernel"], one["digest"]) == (None, True, digest)
+    assert max(one["compiled"] for one in reports) == 1
+    assert third["compiled"] == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["ingot"]
+
+
+@pytest.mark.usefixtures("needs_numba")
+def test_a_cache_of_the_users_own_is_used(tmp_path, digest):
+    own, unused = tmp_path / "own", tmp_path / "unused"
+    made = report(start(SCRIPT, NUMBA_CACHE_DIR=own, XDG_CACHE_HOME=unused))
+
+    assert (made["digest"], made["compiled"]) == (digest, 1)
+    assert [path.name for path in tmp_path.iterdir()] == ["own"]
+
+
+@pytest.mark.usefixtures("needs_numba")
+def test_numba_may_have_been_imported_before(tmp_path, digest):
+    made = report(start(f"import numba\n{SCRIPT}", XDG_CACHE_HOME=tmp_path))
+
+    assert (made["digest"], made["compiled"]) == (digest, 1)
+    assert [path.name for path in tmp_path.iterdir()] == ["ingot"]
+
+
+@pytest.mark.usefixtures("needs_numba")
+def test_a_cache_that_cannot_be_written_is_done_without(tmp_path, digest):
+    # Nowhere can numba write: not where we say (a file is in the way, also for root), nor
+    # beside the sources, nor in the user's own cache.
+    cache = tmp_path / "cache"
+    cache.write_text("")
+    script = (
+        "import tempfile\n"
+        "def refuse(*args, **kwargs): raise PermissionError(13, 'refused')\n"
+        "tempfile.TemporaryFile = refuse\n" + SCRIPT
+    )
+
+    made = report(start(script, XDG_CACHE_HOME=cache, HOME=cache))
+
+    assert made == {"problem": None, "compiled": 1, "kernel": True, "digest": digest}
+
+
+@pytest.mark.usefixtures("needs_numba")
+def test_a_cache_that_fails_later_leaves_numpy(tmp_path, digest):
+    script = (
+        "from numba.core.caching import FunctionCache\n"
+        "def full(*args): raise OSError(28, 'No space left on device')\n"
+        "FunctionCache.save_overload = full\n" + SCRIPT
+    )
+
+    made = report(start(script, XDG_CACHE_HOME=tmp_path))
+
+    assert made["digest"] == digest
+    assert not made["kernel"]
+    assert "No space left" in made["problem"]
+
+
+def test_without_numba_there_is_numpy(digest):
+    made = report(start(f"{WITHOUT_NUMBA}\n{SCRIPT}"))
+
+    assert (made["kernel"], made["compiled"], made["digest"]) == (False, 0, digest)
+    assert made["problem"].startswith("ModuleNotFoundError")
+
+
+@pytest.mark.usefixtures("without_kernels")
+def test_with_a_broken_numba_there_is_numpy(monkeypatch, digest):
+    def broken(_):
+        raise ImportError("Numba needs NumPy 2.3 or less")
+
+    monkeypatch.setattr(kernels, "load", broken)
+
+    problem = codecs.prepare([INT4], MUCH, lambda: pytest.fail("compiled"))
+
+    assert problem == "ImportError: Numba needs NumPy 2.3 or less"
+    rows = np.arange(1 << 14, dtype=np.uint16) & np.uint16(0xBFFF)
+    parts = INT4.encode(rows.data.cast("B")).parts
+    assert hashlib.sha256(b"".join(parts)).hexdigest() == digest
+
+
+def test_a_user_without_a_home_has_no_cache_directory(monkeypatch):
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative/is/void")
+
+    assert kernels._cache_directory() is None
+
+
+def test_little_work_is_not_worth_a_kernel(monkeypatch):
+    monkeypatch.setattr(engine, "prepare", lambda *_: pytest.fail("prepared"))
+
+    assert codecs.prepare([INT4], 1 << 20, lambda: None) is None
+    assert codecs.prepare([Plain("BF16")], MUCH, lambda: None) is None
+    assert codecs.prepare([], MUCH, lambda: None) is None
+
+
+@pytest.mark.usefixtures("needs_numba", "without_kernels")
+def test_a_kernel_that_differs_is_not_used(monkeypatch):
+    def wrong(source, dtype, spec, words, companions):
+        del dtype, spec
+        words[:] = 1
+        for part in companions:
+            part[:] = 1
+        return np.zeros(len(source), np.uint8)
+
+    monkeypatch.setattr(kernels, "load", lambda _: wrong)
+
+    problem = codecs.prepare([INT4], MUCH, lambda: None)
+
+    assert problem is not None
+    assert "int4" in problem
+    assert engine.ready(INT4) is None
+
+
+@pytest.mark.usefixtures("with_kernels")
+@pytest.mark.parametrize("spec", corpus.SPECS, ids=corpus.spec_id)
+def test_what_was_prepared_is_not_prepared_again(spec, monkeypatch):
+    monkeypatch.setattr(kernels, "load", lambda _: pytest.fail("loaded"))
+    families = [codec_for(spec, dtype) for dtype in ("BF16", "F64", "F8_E4M3", "F16")]
+
+    assert codecs.prepare(families, MUCH, lambda: pytest.fail("compiled")) is None
+
+
+@pytest.mark.usefixtures("with_kernels")
+def test_nothing_is_compiled_after_preparing():
+    event = pytest.importorskip("numba.core.event")
+    compiled = []
+
+    class Note(event.Listener):
+        def on_start(self, what):
+            compiled.append(what)
+
+        def on_end(self, what):
+            pass
+
+    with event.install_listener("numba:compile", Note()):
+        for spec in corpus.SPECS:
+            for dtype in corpus.DTYPES:
+                bits = corpus.ordinary(dtype, 2, np.random.default_rng(7))
+                codec_for(spec, dtype).encode(memoryview(bits).cast("B"))
+                codec_for(spec, dtype).encode(memoryview(bits.tobytes()))
+
+    assert compiled == []
