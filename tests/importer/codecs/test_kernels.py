@@ -1,0 +1,129 @@
+"""A kernel makes what the numpy module makes, wherever it says that it can."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from importer.codecs import codec_for, engine
+from importer.codecs.arithmetic import floats
+from importer.quant import QUANT_TYPES, Mode
+from tests.importer.codecs import corpus
+
+each_spec = pytest.mark.parametrize("spec", corpus.SPECS, ids=corpus.spec_id)
+each_type = pytest.mark.parametrize("spec", QUANT_TYPES.values(), ids=QUANT_TYPES)
+each_dtype = pytest.mark.parametrize("dtype", corpus.DTYPES)
+each_float = pytest.mark.parametrize("name", ["nvfp4", "mxfp4", "mxfp8"])
+
+
+def both(spec, dtype, bits, kernels):
+    """What the kernel and numpy make of rows."""
+    codec = codec_for(spec, dtype)
+    rows = np.ascontiguousarray(bits).reshape(-1).view(np.uint8).data
+    kernel = kernels[spec.mode, spec.bits, dtype]
+    return engine.encode(codec, rows, kernel), engine.encode(codec, rows, None)
+
+
+def left_by(spec, dtype, bits, kernels):
+    """Flags of the groups that a kernel leaves to numpy."""
+    codec = codec_for(spec, dtype)
+    source = bits.reshape(-1, spec.group_size)
+    parts = codec.parts(source.shape)
+    words, *small = (np.empty(part.shape, floats.STORED[part.dtype]) for part in parts)
+    kernel = kernels[spec.mode, spec.bits, dtype]
+    return kernel(source, dtype, spec, words, [part.reshape(-1) for part in small]) > 0
+
+
+@each_dtype
+@each_spec
+def test_a_kernel_makes_what_numpy_makes(spec, dtype, kernels):
+    fast, slow = both(spec, dtype, corpus.everything(dtype, 4), kernels)
+
+    assert fast == slow
+
+
+@each_dtype
+@each_type
+def test_a_kernel_takes_any_number_of_groups(spec, dtype, kernels):
+    bits = corpus.ordinary(dtype, 200, np.random.default_rng(5)).reshape(-1, spec.group_size)
+
+    for groups in (0, 1, 2, 3, 63, 64, 65, 127, 128, 129, len(bits)):
+        fast, slow = both(spec, dtype, bits[:groups], kernels)
+        assert fast == slow
+
+
+@each_dtype
+@each_type
+def test_numbers_that_are_not_finite_are_counted(spec, dtype, kernels):
+    bits = corpus.ordinary(dtype, 300, np.random.default_rng(6))
+    bad = floats.narrow(np.array([np.inf, -np.inf, np.nan, -np.nan], np.float32), dtype)
+    bits[7, 3], bits[7, 4], bits[120, 127], bits[299, 0] = bad
+
+    fast, slow = both(spec, dtype, bits, kernels)
+
+    assert fast.nonfinite == slow.nonfinite == 4
+    assert fast == slow
+
+
+@pytest.mark.parametrize("dtype", ["BF16", "F16"])
+@pytest.mark.parametrize("name", ["nvfp4", "mxfp4", "mxfp8", "int4"])
+def test_every_largest_magnitude_has_the_right_scale(name, dtype, kernels):
+    spec = QUANT_TYPES[name]
+    largest = np.arange(0x8000, dtype=np.uint16)
+    largest = largest[np.isfinite(floats.widen(largest, dtype))]
+    bits = np.zeros((len(largest), spec.group_size), np.uint16)
+    bits[:, 3] = largest
+    bits[:, 5] = largest | 0x8000
+    bits[:, 6:] = largest[:, None] // np.arange(2, spec.group_size - 4)
+
+    fast, slow = both(spec, dtype, bits, kernels)
+
+    assert fast == slow
+
+
+@pytest.mark.parametrize("dtype", ["BF16", "F16"])
+@each_float
+def test_every_number_has_the_right_code(name, dtype, kernels):
+    # Under scales near 1: every number of the dtype that can be in such a group.
+    spec = QUANT_TYPES[name]
+    finite = np.arange(1 << 16, dtype=np.uint16)
+    sizes = np.abs(floats.widen(finite, dtype))
+    for largest in (6, 6.5, 7, 11.9, 448, 500):
+        numbers = finite[sizes <= largest]
+        rows = -(-len(numbers) // (spec.group_size - 1))
+        bits = np.resize(numbers, (rows, spec.group_size))
+        bits[:, 0] = floats.narrow(np.array([largest], np.float32), dtype)[0]
+        fast, slow = both(spec, dtype, bits, kernels)
+        assert fast == slow
+
+
+@each_dtype
+@each_spec
+def test_weights_of_models_need_no_numpy(spec, dtype, kernels):
+    bits = corpus.ordinary(dtype, 500, np.random.default_rng(8))
+    bits[::50] = 0
+
+    assert not left_by(spec, dtype, bits, kernels).any()
+
+
+@each_dtype
+@each_float
+def test_groups_outside_the_domain_are_left_to_numpy(name, dtype, kernels):
+    spec = QUANT_TYPES[name]
+    largest = np.array([2**-101, 2**-100, 1, 2**29, 2**30, np.inf], np.float32)
+    bits = np.repeat(floats.narrow(largest, dtype)[:, None], spec.group_size, axis=1)
+
+    left = left_by(spec, dtype, bits, kernels).tolist()
+
+    if dtype == "F16":  # the small ones are 0, the large ones infinite
+        assert left == [False, False, False, True, True, True]
+    else:
+        assert left == [True, False, False, False, True, True]
+
+
+@each_dtype
+@pytest.mark.parametrize("group_size", corpus.GROUP_SIZES)
+def test_affine_leaves_only_what_is_not_finite(dtype, group_size, kernels):
+    spec = next(s for s in corpus.SPECS if s.mode is Mode.AFFINE and s.group_size == group_size)
+
+    assert not left_by(spec, dtype, corpus.everything(dtype, 9), kernels).any()
