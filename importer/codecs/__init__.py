@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
 from importer.codecs.affine import Affine
-from importer.codecs.base import Codec, Encoded, Part
+from importer.codecs.base import Codec, Encoded, Operation, Part
 from importer.codecs.cast import Cast
 from importer.codecs.grouped import VALUE_DTYPES, Grouped
 from importer.codecs.mxfp import Mxfp
@@ -16,7 +16,7 @@ from importer.codecs.plain import Plain
 from importer.quant import Downcast, Mode, Target
 from store.errors import UnsupportedError
 
-__all__ = ["Cast", "Codec", "Encoded", "Part", "Plain", "codec_for", "prepare"]
+__all__ = ["Cast", "Codec", "Encoded", "Operation", "Part", "Plain", "codec_for", "prepare"]
 
 _WORTHWHILE: Final = 64 << 20
 """Below, numpy alone is done before numba is loaded."""
@@ -57,22 +57,28 @@ def codec_for(target: Target, dtype: str) -> Codec:
     return family(quant, dtype)
 
 
-def prepare(codecs: Iterable[Codec], nbytes: int, announce: Callable[[], None]) -> str | None:
-    """Make `encode` fast, where that is worth the time: it is right without.
+def prepare(
+    codecs: Iterable[Codec],
+    nbytes: int,
+    announce: Callable[[], None],
+    operations: Collection[Operation] = (Operation.ENCODE,),
+) -> str | None:
+    """Make codecs fast, where that is worth the time: they are right without.
 
     To be called once, before threads use the codecs.
 
     Args:
-        nbytes: of the source that will be quantized.
+        nbytes: of the source that will be quantized, or of the values that will be decoded.
         announce: called at most once, before kernels are compiled, which takes seconds. They
             are kept on disk, so that this happens once on a machine.
+        operations: that will be needed.
 
     Returns:
-        Why kernels cannot be had, which makes quantizing some twenty times slower, or None.
+        Why kernels cannot be had, which makes this some twenty times slower, or None.
     """
     families = [codec for codec in codecs if isinstance(codec, Grouped)]
     if not families or nbytes < _WORTHWHILE:
         return None
     from importer.codecs import engine  # noqa: PLC0415 - it imports numpy
 
-    return engine.prepare(families, announce)
+    return engine.prepare(families, announce, operations)

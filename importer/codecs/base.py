@@ -11,12 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum, unique
 from typing import Protocol
 
 from store.fs import Buffer
 from store.tensorfile import data_bytes
 
 Shape = tuple[int, ...]
+
+
+@unique
+class Operation(StrEnum):
+    """What a codec does, each by code of its own."""
+
+    ENCODE = "encode"
+    DECODE = "decode"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
-"""Quantize bytes: by a kernel where one is ready, else, and for what it leaves, in numpy."""
+"""Encode and decode bytes: by a kernel where one is ready, and what it leaves in numpy."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from importer.codecs import kernels
 from importer.codecs.arithmetic import Arithmetic, Bits, floats, packing
-from importer.codecs.base import Encoded
+from importer.codecs.base import Encoded, Operation
 from importer.codecs.kernels import Kernel
 from importer.quant import Mode, QuantSpec
 from store.fs import Buffer
@@ -21,7 +21,8 @@ PIECE: Final = 1 << 15
 _WORD: Final = 32
 _PROBE: Final = 10_000
 
-_Key = tuple[Mode, int, str]
+_Arrays = list[npt.NDArray[Any]]
+_Key = tuple[Operation, Mode, int, str]
 _ready: dict[_Key, Kernel] = {}
 
 
@@ -40,7 +41,11 @@ class Family(Protocol):
     def arithmetic(self) -> Arithmetic: ...  # noqa: D102
 
 
-def prepare(families: Iterable[Family], announce: Callable[[], None]) -> str | None:
+def prepare(
+    families: Iterable[Family],
+    announce: Callable[[], None],
+    operations: Collection[Operation] = tuple(Operation),
+) -> str | None:
     """Load kernels, or compile them where this was never done on this machine.
 
     A kernel is used only if it agrees with numpy here and now.
@@ -51,23 +56,25 @@ def prepare(families: Iterable[Family], announce: Callable[[], None]) -> str | N
     Returns:
         Why there are no kernels, or None.
     """
-    missing = {_key(family): family for family in families if ready(family) is None}
+    wanted = {_key(each, family): family for family in families for each in operations}
+    missing = {key: family for key, family in wanted.items() if key not in _ready}
     if not missing:
         return None
     try:
         loaded = {key: kernels.load(family.spec.mode) for key, family in missing.items()}
         with kernels.announced(announce):
             for key, family in missing.items():
-                _check(family, loaded[key])
+                _check(key[0], family, loaded[key])
                 _ready[key] = loaded[key]
     except Exception as error:  # noqa: BLE001 - whatever is wrong with numba, numpy is right
-        return f"{type(error).__name__}: {error}"
+        reason = str(error).partition("\n")[0]
+        return f"{type(error).__name__}: {reason}"
     return None
 
 
-def ready(family: Family) -> Kernel | None:
-    """Give the kernel for `family`, if it was prepared."""
-    return _ready.get(_key(family))
+def ready(operation: Operation, family: Family) -> Kernel | None:
+    """Give the kernel for `family`, if it was prepared for `operation`."""
+    return _ready.get(_key(operation, family))
 
 
 def encode(family: Family, rows: Buffer, kernel: Kernel | None) -> Encoded:
@@ -77,39 +84,32 @@ def encode(family: Family, rows: Buffer, kernel: Kernel | None) -> Encoded:
     return Encoded(tuple(map(_bytes, parts)), nonfinite)
 
 
-def decode(family: Family, parts: Sequence[Buffer]) -> Buffer:
+def decode(family: Family, parts: Sequence[Buffer], kernel: Kernel | None) -> Buffer:
     """Give the values that groups stand for."""
-    spec, dtype = family.spec, family.value_dtype
-    words = np.frombuffer(parts[0], np.uint32).reshape(-1, spec.group_size * spec.bits // _WORD)
-    companions = [
-        np.frombuffer(part, floats.STORED[kind])
-        for part, (_, kind) in zip(parts[1:], family.companions, strict=True)
-    ]
-    values = np.empty((len(words), spec.group_size), floats.STORED[dtype])
-    for piece in _pieces(np.arange(len(words)), spec.group_size):
-        codes = packing.unpack(words[piece], spec.bits)
-        small = [companion[piece] for companion in companions]
-        with np.errstate(all="ignore"):
-            decoded = family.arithmetic.decode(codes, small, dtype, spec)
-            values[piece] = floats.narrow(decoded, dtype)
-    return _bytes(values)
+    spec = family.spec
+    kinds = [floats.STORED["U32"], *(floats.STORED[kind] for _, kind in family.companions)]
+    words, *companions = (
+        # As kernels are compiled for them: see `floats.read`.
+        np.require(np.frombuffer(part, kind), requirements=["C", "A", "W"])
+        for part, kind in zip(parts, kinds, strict=True)
+    )
+    words = words.reshape(-1, spec.group_size * spec.bits // _WORD)
+    return _bytes(_decode(family, words, companions, kernel))
 
 
-def _key(family: Family) -> _Key:
+def _key(operation: Operation, family: Family) -> _Key:
     # One kernel serves all group sizes; for some bits other code is compiled.
-    return family.spec.mode, family.spec.bits, family.value_dtype
+    return operation, family.spec.mode, family.spec.bits, family.value_dtype
 
 
-def _encode(
-    family: Family, source: Bits, kernel: Kernel | None
-) -> tuple[list[npt.NDArray[Any]], int]:
+def _encode(family: Family, source: Bits, kernel: Kernel | None) -> tuple[_Arrays, int]:
     spec, dtype = family.spec, family.value_dtype
     words = np.empty((len(source), spec.group_size * spec.bits // _WORD), np.uint32)
     companions = [np.empty(len(source), floats.STORED[kind]) for _, kind in family.companions]
     if kernel is None:
         left = np.arange(len(source))
     else:
-        left = np.flatnonzero(kernel(source, dtype, spec, words, companions))
+        left = np.flatnonzero(kernel.encode(source, dtype, spec, words, companions))
     nonfinite = 0
     for piece in _pieces(left, spec.group_size):
         bits = source[piece]
@@ -122,7 +122,23 @@ def _encode(
     return [words, *companions], nonfinite
 
 
-def _check(family: Family, kernel: Kernel) -> None:
+def _decode(family: Family, words: Bits, companions: _Arrays, kernel: Kernel | None) -> Bits:
+    spec, dtype = family.spec, family.value_dtype
+    values = np.empty((len(words), spec.group_size), floats.STORED[dtype])
+    if kernel is None:
+        left = np.arange(len(words))
+    else:
+        left = np.flatnonzero(kernel.decode(words, companions, dtype, spec, values))
+    for piece in _pieces(left, spec.group_size):
+        codes = packing.unpack(words[piece], spec.bits)
+        small = [companion[piece] for companion in companions]
+        with np.errstate(all="ignore"):
+            decoded = family.arithmetic.decode(codes, small, dtype, spec)
+            values[piece] = floats.narrow(decoded, dtype)
+    return values
+
+
+def _check(operation: Operation, family: Family, kernel: Kernel) -> None:
     size = family.spec.group_size
     # Any numbers: mantissas and signs from a multiplication, sizes as weights have them.
     mixed = np.arange(_PROBE // size * size, dtype=np.uint32) * np.uint32(2654435761)
@@ -130,10 +146,17 @@ def _check(family: Family, kernel: Kernel) -> None:
         mixed.view(np.int32).astype(np.float32), -32 - (mixed >> 4 & 7).astype(int)
     )
     source = floats.narrow(values.astype(np.float32), family.value_dtype).reshape(-1, size)
-    fast, _ = _encode(family, source, kernel)
     slow, _ = _encode(family, source, None)
+    if operation is Operation.ENCODE:
+        fast, _ = _encode(family, source, kernel)
+    else:
+        words, *companions = slow
+        fast = [_decode(family, words, companions, kernel)]
+        slow = [_decode(family, words, companions, None)]
     if not all(map(np.array_equal, fast, slow)):
-        raise ArithmeticError(f"the kernel for {family.spec.name} differs from numpy")
+        raise ArithmeticError(
+            f"the kernel that {operation}s {family.spec.name} differs from numpy"
+        )
 
 
 def _pieces(groups: npt.NDArray[np.intp], group_size: int) -> Iterator[npt.NDArray[np.intp]]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from importer.codecs.base import Encoded, Part, Shape
+from importer.codecs.base import Encoded, Operation, Part, Shape
 from importer.quant import QuantSpec
 from store.fs import Buffer
 from store.tensorfile import ITEM_BITS
@@ -81,10 +81,10 @@ class Grouped:
         """Quantize a whole number of groups."""
         from importer.codecs import engine  # noqa: PLC0415 - it imports numpy
 
-        return engine.encode(self, rows, engine.ready(self))
+        return engine.encode(self, rows, engine.ready(Operation.ENCODE, self))
 
     def decode(self, parts: Sequence[Buffer]) -> Buffer:
         """Give the values that whole groups stand for."""
         from importer.codecs import engine  # noqa: PLC0415 - it imports numpy
 
-        return engine.decode(self, parts)
+        return engine.decode(self, parts, engine.ready(Operation.DECODE, self))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -20,15 +20,31 @@ import numpy.typing as npt
 from importer.codecs.arithmetic import Bits
 from importer.quant import Mode, QuantSpec
 
-Kernel = Callable[
-    [Bits, str, QuantSpec, npt.NDArray[np.uint32], Sequence[npt.NDArray[Any]]],
-    npt.NDArray[np.uint8],
-]
-"""Fills words and companions for source bits of shape (groups, group size) and a dtype.
+Words = npt.NDArray[np.uint32]
+Companions = Sequence[npt.NDArray[Any]]
+Flags = npt.NDArray[np.uint8]
+"""One for each group: those with 1 are outside of what a kernel can do exactly, and what it
+wrote for them is void."""
 
-Gives a flag for each group: those with 1 are outside of what the kernel can do exactly, and
-what it wrote for them is void.
-"""
+
+class Kernel(Protocol):
+    """A family's rules, compiled; a module is one.
+
+    Bits are of shape (groups, group size), words of shape (groups, words of a group).
+    """
+
+    def encode(
+        self, source: Bits, dtype: str, spec: QuantSpec, words: Words, companions: Companions
+    ) -> Flags:
+        """Fill `words` and `companions` for the bits of a source of `dtype`."""
+        ...
+
+    def decode(
+        self, words: Words, companions: Companions, dtype: str, spec: QuantSpec, values: Bits
+    ) -> Flags:
+        """Fill `values` with bits of `dtype`."""
+        ...
+
 
 _MODULES: Final[Mapping[Mode, str]] = MappingProxyType(
     {
@@ -50,7 +66,7 @@ def load(mode: Mode) -> Kernel:
     config = cast("Any", importlib.import_module("numba.core.config"))
     config.CACHE_DIR = config.CACHE_DIR or _cache_directory() or ""
     module = importlib.import_module(f"{__name__}.{_MODULES[mode]}")
-    return cast("Kernel", module.encode)
+    return cast("Kernel", module)
 
 
 def announced(announce: Callable[[], None]) -> AbstractContextManager[None]:

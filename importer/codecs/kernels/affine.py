@@ -1,4 +1,4 @@
-"""Affine quantization, compiled: `arithmetic/affine.py` for finite values.
+"""Affine quantization, compiled: `arithmetic/affine.py` for finite values and scales.
 
 The extremes of a group are found among integers that are ordered as the floats are: bits of
 negative values are flipped. All else is the same float32 operations.
@@ -8,7 +8,8 @@ negative values are flipped. All else is the same float32 operations.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -17,12 +18,21 @@ from importer.codecs.arithmetic import Bits
 from importer.codecs.arithmetic.affine import SMALLEST_STEP
 from importer.codecs.kernels.floats import narrow, widen
 from importer.codecs.kernels.jit import Array, Flag, flag, jit
-from importer.codecs.kernels.lanes import BLOCK, columns, pack
+from importer.codecs.kernels.lanes import BLOCK, columns, pack, unpack
 from importer.quant import QuantSpec
 
 _BYTE: Final = 8
 _UNIT: Final = 32
 _SPAN: Final = 64
+_RARE_BITS: Final = (2, 3, 5, 6)
+_LARGEST: Final[Mapping[str, np.float32]] = MappingProxyType(
+    {
+        "BF16": np.float32(2**128 - 2**120),
+        "F16": np.float32(2**16 - 2**5),
+        "F32": np.float32(2**128 - 2**104),
+    }
+)
+"""The largest finite number of each dtype."""
 _ROUNDER: Final = np.float32(2**23)
 """Added to a float32 between 0 and 2 ** 22, leaves the nearest integer in the low bits."""
 
@@ -41,7 +51,7 @@ def encode(
         flag(dtype == "F16"),
         flag(dtype == "F32"),
         spec.bits,
-        flag(spec.bits in (2, 3, 5, 6)),
+        flag(spec.bits in _RARE_BITS),
         SMALLEST_STEP,
         np.empty((2, BLOCK // _UNIT), f"i{source.itemsize}"),
         codes,
@@ -180,3 +190,77 @@ def _find_scales(
         # Also where it is NaN.
         is_finite = abs(top) < infinity and abs(bottom) < infinity
         left[i] = np.uint8(0) if is_finite else np.uint8(1)
+
+
+def decode(
+    words: Array, companions: Sequence[Array], dtype: str, spec: QuantSpec, values: Bits
+) -> Array:
+    """Fill `values`; give a flag for each group with a number that is not finite."""
+    scales, biases = companions
+    left = np.empty(len(values), np.uint8)
+    codes = np.empty((BLOCK // spec.group_size, spec.group_size), np.uint8)
+    in_bytes = spec.bits == _BYTE
+    _decode(
+        words.reshape(-1),
+        words.view(np.uint8) if in_bytes else codes,
+        scales,
+        biases,
+        flag(dtype == "F16"),
+        flag(dtype == "F32"),
+        spec.bits,
+        flag(spec.bits in _RARE_BITS),
+        _LARGEST[dtype],
+        codes,
+        values,
+        left,
+    )
+    return left
+
+
+@jit
+def _decode(
+    words: Array,
+    bytes_: Array,
+    scales: Array,
+    biases: Array,
+    is_half: Flag,
+    is_wide: Flag,
+    bits: int,
+    is_rare: Flag,
+    largest: np.float32,
+    codes: Array,
+    values: Array,
+    left: Array,
+) -> None:
+    group_words = values.shape[1] * bits // 32
+    scale, bias = np.empty(len(codes), np.float32), np.empty(len(codes), np.float32)
+    last_code = np.float32((1 << bits) - 1)
+    for first in range(0, len(values), len(codes)):
+        block = values[first : first + len(codes)]
+        part = slice(first, first + len(block))
+        for i in range(len(block)):
+            scale[i] = widen(scales[first + i], is_half, is_wide)
+            bias[i] = widen(biases[first + i], is_half, is_wide)
+            product = np.float32(abs(scale[i]) * last_code)
+            is_finite = product <= largest and abs(bias[i]) <= largest
+            left[first + i] = np.uint8(0) if is_finite else np.uint8(1)
+        if bits == _BYTE:
+            _find_values(bytes_[part], scale, bias, is_half, is_wide, block)
+        else:
+            lanes = codes.reshape(-1).view(np.uint64)
+            part_words = words[first * group_words :][: len(block) * group_words]
+            unpack(part_words, bits, is_rare, lanes)
+            _find_values(codes, scale, bias, is_half, is_wide, block)
+
+
+@jit
+def _find_values(
+    codes: Array, scale: Array, bias: Array, is_half: Flag, is_wide: Flag, values: Array
+) -> None:
+    length = columns(values, 16, 8)
+    for group in range(values.shape[0]):
+        step, start = scale[group], bias[group]
+        for i in range(length):
+            product = np.float32(np.float32(codes[group, i]) * step)
+            product = widen(narrow(product, is_half, is_wide), is_half, is_wide)
+            values[group, i] = narrow(np.float32(product + start), is_half, is_wide)

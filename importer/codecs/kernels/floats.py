@@ -80,6 +80,14 @@ def f32_to_e4m3(value: np.float32, may_exceed: Flag) -> np.uint8:
 
 
 @jit
+def e8m0_to_f32(code: np.uint8) -> np.float32:
+    """Give the power of two that a byte stands for; for 255 infinity."""
+    # The smallest is subnormal.
+    bits = max(np.uint32(np.uint32(code) << np.uint32(23)), np.uint32(1 << 22))
+    return np.uint32(bits).view(np.float32)
+
+
+@jit
 def e4m3_to_f32(code: np.uint8) -> np.float32:
     """Widen a positive E4M3 that is not NaN, exactly."""
     magnitude = np.uint32(np.uint32(code) << np.uint32(20))

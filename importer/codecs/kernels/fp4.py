@@ -11,13 +11,22 @@ import numpy as np
 import numpy.typing as npt
 
 from importer.codecs.arithmetic import Bits, floats
-from importer.codecs.kernels.floats import e4m3_to_f32, widen
+from importer.codecs.kernels.floats import e4m3_to_f32, e8m0_to_f32, narrow, widen
 from importer.codecs.kernels.jit import Array, Flag, flag, jit
-from importer.codecs.kernels.lanes import BLOCK, columns, pack
-from importer.codecs.kernels.magnitudes import domain, e4m3_scales, e8m0_scales, find_largest
+from importer.codecs.kernels.lanes import BLOCK, columns, pack, unpack
+from importer.codecs.kernels.magnitudes import (
+    domain,
+    e4m3_scales,
+    e8m0_scales,
+    find_largest,
+    last_e8m0,
+)
 from importer.quant import Mode, QuantSpec
 
 _CODES_PER_WORD: Final = 8
+_LAST_E4M3: Final = 0x7E
+_TWICE: Final = np.uint32(0xC864_3210)
+"""Twice the magnitude of each code, 0, 1, 2, 3, 4, 6, 8, 12, four bits for each."""
 _LAST_OF_ONE: Final = 3 * 2**22 - 1
 """From 1 on, codes are the exponent and one digit; this is below 3 = 1.5 of them."""
 
@@ -120,3 +129,69 @@ def _find_codes(
             code = np.int32(np.int32(min(code, np.int32(7)) & np.int32(7)) | sign)
             # What becomes 0 has no sign.
             codes[group, i] = np.uint8(code if size > first else np.int32(0))
+
+
+def decode(
+    words: Array, companions: Sequence[Array], dtype: str, spec: QuantSpec, values: Bits
+) -> Array:
+    """Fill `values`; give a flag for each group whose scale is negative or not finite."""
+    (scales,) = companions
+    left = np.empty(len(values), np.uint8)
+    is_nvfp4 = spec.mode is Mode.NVFP4
+    _decode(
+        words.reshape(-1),
+        scales,
+        flag(dtype == "F16"),
+        flag(dtype == "F32"),
+        flag(is_nvfp4),
+        _LAST_E4M3 if is_nvfp4 else last_e8m0(dtype),
+        values,
+        left,
+    )
+    return left
+
+
+@jit
+def _decode(
+    words: Array,
+    scales: Array,
+    is_half: Flag,
+    is_wide: Flag,
+    is_nvfp4: Flag,
+    last_scale: int,
+    values: Array,
+    left: Array,
+) -> None:
+    group_size = values.shape[1]
+    per_block = BLOCK // group_size
+    group_words = group_size // _CODES_PER_WORD
+    halves = np.empty(per_block, np.float32)
+    lanes = np.empty(BLOCK // 8, np.uint64)
+    codes = lanes.view(np.uint8).reshape(per_block, group_size)
+    for first in range(0, len(values), per_block):
+        block = values[first : first + per_block]
+        for i in range(len(block)):
+            byte = scales[first + i]
+            scale = e8m0_to_f32(byte) if is_nvfp4 is None else e4m3_to_f32(byte)
+            scale = widen(narrow(scale, is_half, is_wide), is_half, is_wide)
+            halves[i] = np.float32(scale * np.float32(0.5))
+            left[first + i] = np.uint8(0) if byte <= last_scale else np.uint8(1)
+        unpack(words[first * group_words :][: len(block) * group_words], 4, None, lanes)
+        _find_values(codes, halves, is_half, is_wide, block)
+
+
+@jit
+def _find_values(
+    codes: Array, halves: Array, is_half: Flag, is_wide: Flag, values: Array
+) -> None:
+    length = columns(values, 16, 2)
+    for group in range(values.shape[0]):
+        half = halves[group]
+        for i in range(length):
+            code = np.uint32(codes[group, i])
+            place = np.uint32(np.uint32(code & np.uint32(7)) << np.uint32(2))
+            twice = np.int32(np.uint32(_TWICE >> place) & np.uint32(15))
+            size = np.float32(np.float32(twice) * half).view(np.uint32)
+            sign = np.uint32(np.uint32(code & np.uint32(8)) << np.uint32(28))
+            value = np.uint32(size | sign).view(np.float32)
+            values[group, i] = narrow(value, is_half, is_wide)

@@ -1,4 +1,4 @@
-"""Packing codes to words, and the sizes of blocks."""
+"""Codes to words and back, and the sizes of blocks."""
 
 # ruff: noqa: PLR2004 - each number of bits is a case
 
@@ -99,3 +99,82 @@ def _store(lanes: Array, bits: int, words: Array) -> None:
             words[6 * i + 3] = np.uint32(c)
             words[6 * i + 4] = np.uint32(np.uint64(c >> shift32) | np.uint64(d << shift16))
             words[6 * i + 5] = np.uint32(np.uint64(d >> shift16))
+
+
+@jit
+def unpack(words: Array, bits: int, is_rare: Flag, lanes: Array) -> None:
+    """Undo `pack`."""
+    if is_rare is None:
+        _unpack4(words, lanes)
+    else:
+        _load(words, bits, lanes)
+        _spread(lanes, bits, words.size * 4 // bits)
+
+
+@jit
+def _unpack4(words: Array, lanes: Array) -> None:
+    ones, pairs = np.uint64(0x0F0F_0F0F_0F0F_0F0F), np.uint64(0x00FF_00FF_00FF_00FF)
+    fours = np.uint64(0x0000_FFFF_0000_FFFF)
+    for i in range(words.size):
+        lane = np.uint64(words[i])
+        lane = np.uint64(np.uint64(lane | np.uint64(lane << np.uint64(16))) & fours)
+        lane = np.uint64(np.uint64(lane | np.uint64(lane << np.uint64(8))) & pairs)
+        lanes[i] = np.uint64(np.uint64(lane | np.uint64(lane << np.uint64(4))) & ones)
+
+
+@jit
+def _load(words: Array, bits: int, lanes: Array) -> None:
+    """Undo `_store`, but leave bits above those of a lane."""
+    shift8, shift16, shift24, shift32 = (
+        np.uint64(8),
+        np.uint64(16),
+        np.uint64(24),
+        np.uint64(32),
+    )
+    for i in range(words.size // bits):
+        if bits == 2:
+            v, w = np.uint64(words[2 * i]), np.uint64(words[2 * i + 1])
+            a, b, c, d = v, np.uint64(v >> shift16), w, np.uint64(w >> shift16)
+        elif bits == 3:
+            v, w = np.uint64(words[3 * i]), np.uint64(words[3 * i + 1])
+            x = np.uint64(words[3 * i + 2])
+            a, b = v, np.uint64(np.uint64(v >> shift24) | np.uint64(w << shift8))
+            c, d = np.uint64(np.uint64(w >> shift16) | np.uint64(x << shift16)), x >> shift8
+        elif bits == 5:
+            v, w = np.uint64(words[5 * i]), np.uint64(words[5 * i + 1])
+            x, y = np.uint64(words[5 * i + 2]), np.uint64(words[5 * i + 3])
+            z = np.uint64(words[5 * i + 4])
+            a = np.uint64(v | np.uint64(w << shift32))
+            b = np.uint64(np.uint64(w >> shift8) | np.uint64(x << shift24))
+            c = np.uint64(np.uint64(x >> shift16) | np.uint64(y << shift16))
+            d = np.uint64(np.uint64(y >> shift24) | np.uint64(z << shift8))
+        else:
+            v, w = np.uint64(words[6 * i]), np.uint64(words[6 * i + 1])
+            x, y = np.uint64(words[6 * i + 2]), np.uint64(words[6 * i + 3])
+            z, last = np.uint64(words[6 * i + 4]), np.uint64(words[6 * i + 5])
+            a = np.uint64(v | np.uint64(w << shift32))
+            b = np.uint64(np.uint64(w >> shift16) | np.uint64(x << shift16))
+            c = np.uint64(y | np.uint64(z << shift32))
+            d = np.uint64(np.uint64(z >> shift16) | np.uint64(last << shift16))
+        lanes[4 * i], lanes[4 * i + 1], lanes[4 * i + 2], lanes[4 * i + 3] = a, b, c, d
+
+
+@jit
+def _spread(lanes: Array, bits: int, count: int) -> None:
+    """Undo `_join`: each step moves the upper halves of fields up."""
+    low1 = np.uint64(np.uint64(0x0001_0001_0001_0001) * np.uint64((1 << bits) - 1))
+    low2 = np.uint64(np.uint64(0x0000_0001_0000_0001) * np.uint64((1 << 2 * bits) - 1))
+    low4 = np.uint64((1 << 4 * bits) - 1)
+    high1 = np.uint64(low1 << np.uint64(8))
+    high2 = np.uint64(low2 << np.uint64(16))
+    high4 = np.uint64(low4 << np.uint64(32))
+    free1, free2, free4 = (
+        np.uint64(8 - bits),
+        np.uint64(16 - 2 * bits),
+        np.uint64(32 - 4 * bits),
+    )
+    for i in range(count):
+        lane = lanes[i]
+        lane = np.uint64((lane & low4) | np.uint64(np.uint64(lane << free4) & high4))
+        lane = np.uint64((lane & low2) | np.uint64(np.uint64(lane << free2) & high2))
+        lanes[i] = np.uint64((lane & low1) | np.uint64(np.uint64(lane << free1) & high1))

@@ -28,6 +28,11 @@ def domain(dtype: str) -> tuple[int, int]:
     return int(lowest), int(highest)
 
 
+def last_e8m0(dtype: str) -> int:
+    """Give the byte of the largest power of two that `dtype` has."""
+    return 127 + 15 if dtype == "F16" else 127 + 127
+
+
 @jit
 def find_largest(
     source: Array, is_wide: Flag, lowest: int, highest: int, sizes: Array, left: Array

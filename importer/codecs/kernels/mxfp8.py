@@ -9,15 +9,19 @@ source's dtype changes nothing that is not rounded to 0 afterwards.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
 from importer.codecs.arithmetic import Bits
-from importer.codecs.kernels.floats import f32_to_e4m3, widen
+from importer.codecs.kernels.floats import e4m3_to_f32, e8m0_to_f32, f32_to_e4m3, narrow, widen
 from importer.codecs.kernels.jit import Array, Flag, flag, jit
 from importer.codecs.kernels.lanes import BLOCK, columns
-from importer.codecs.kernels.magnitudes import domain, e8m0_scales, find_largest
+from importer.codecs.kernels.magnitudes import domain, e8m0_scales, find_largest, last_e8m0
 from importer.quant import QuantSpec
+
+_NAN: Final = 0x7F
+"""Of codes, without their signs."""
 
 
 def encode(
@@ -75,3 +79,49 @@ def _find_codes(
             value = widen(source[group, i], is_half, is_wide)
             # The ratio of an F16 may be subnormal, and the scale too small by a third.
             codes[group, i] = f32_to_e4m3(np.float32(value * factor), is_half)
+
+
+def decode(
+    words: Array, companions: Sequence[Array], dtype: str, spec: QuantSpec, values: Bits
+) -> Array:
+    """Fill `values`; give a flag for each group with a scale or code that is not finite."""
+    del spec
+    (scales,) = companions
+    left = np.empty(len(values), np.uint8)
+    _decode(
+        words.view(np.uint8),
+        scales,
+        flag(dtype == "F16"),
+        flag(dtype == "F32"),
+        last_e8m0(dtype),
+        values,
+        left,
+    )
+    return left
+
+
+@jit
+def _decode(
+    codes: Array,
+    scales: Array,
+    is_half: Flag,
+    is_wide: Flag,
+    last_scale: int,
+    values: Array,
+    left: Array,
+) -> None:
+    length = columns(values, 16, 2)
+    for group in range(values.shape[0]):
+        scale = e8m0_to_f32(scales[group])
+        scale = widen(narrow(scale, is_half, is_wide), is_half, is_wide)
+        largest = np.uint8(0)
+        for i in range(length):
+            code = codes[group, i]
+            size = np.uint8(code & np.uint8(_NAN))
+            largest = max(largest, size)
+            magnitude = np.float32(e4m3_to_f32(size) * scale).view(np.uint32)
+            sign = np.uint32(np.uint32(code & np.uint8(0x80)) << np.uint32(24))
+            value = np.uint32(magnitude | sign).view(np.float32)
+            values[group, i] = narrow(value, is_half, is_wide)
+        is_finite = scales[group] <= last_scale and largest < _NAN
+        left[group] = np.uint8(0) if is_finite else np.uint8(1)

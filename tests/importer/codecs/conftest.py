@@ -12,7 +12,7 @@ from tests.importer.codecs import corpus
 
 @pytest.fixture
 def without_kernels(monkeypatch):
-    """Whatever was prepared, encode in numpy."""
+    """Whatever was prepared, work in numpy."""
     monkeypatch.setattr(engine, "_ready", {})
 
 
@@ -35,5 +35,5 @@ def kernels():
 
 @pytest.fixture
 def with_kernels(monkeypatch, kernels):
-    """Encode with kernels."""
+    """Work with kernels."""
     monkeypatch.setattr(engine, "_ready", kernels)

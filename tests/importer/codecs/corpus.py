@@ -11,6 +11,8 @@ from importer.codecs.arithmetic import floats
 from importer.quant import QUANT_TYPES, Mode
 
 DTYPES: Final = ("BF16", "F16", "F32")
+CONVERTED: Final = ("F64", "F8_E4M3", "F8_E5M2")
+"""Dtypes whose values become another dtype first."""
 GROUP_SIZES: Final = (32, 64, 128)
 ROW: Final = 128
 """Elements of a row: whole groups of every size."""
@@ -68,6 +70,31 @@ def everything(dtype, seed, rows=256):
     rng = np.random.default_rng(seed)
     kinds = [kind(dtype, rows, rng) for kind in (ordinary, any_bits, same_sizes)]
     return np.concatenate([*kinds, edges(dtype, rng)])
+
+
+def any_source(dtype, rows, rng):
+    """Finite numbers of a dtype that is converted."""
+    if dtype == "F64":
+        scales = np.exp2(rng.integers(-12, 6, (rows, 1)))
+        values = rng.standard_normal((rows, ROW)) * scales
+        # Every other row lies between two F32.
+        nearest = values.astype(np.float32)
+        middles = (nearest.astype(np.float64) + np.nextafter(nearest, np.float32(1e9))) / 2
+        return np.where(np.arange(rows)[:, None] % 2, values, middles).view(np.uint64)
+    bits = rng.integers(0, 256, (rows, ROW), np.uint8)
+    not_numbers = 0x7F if dtype == "F8_E4M3" else 0x7C
+    return np.where(bits & not_numbers == not_numbers, bits ^ np.uint8(0x40), bits)
+
+
+def any_parts(spec, dtype, rows, rng):
+    """Words and companions as no encoder would make them, with all that is not finite."""
+    kinds = [floats.STORED[dtype]] * 2 if spec.has_bias else [np.uint8]
+    words = rng.integers(0, 1 << 32, (rows, ROW * spec.bits // 32), np.uint32)
+    small = [
+        rng.integers(0, np.iinfo(kind).max, (rows, ROW // spec.group_size), kind, endpoint=True)
+        for kind in kinds
+    ]
+    return [words, *small]
 
 
 def _finite(bits, dtype):

@@ -7,13 +7,13 @@ from typing import NamedTuple
 import mlx.core as mx
 import numpy as np
 
-from importer.codecs import codec_for, engine
+from importer.codecs import codec_for
 from importer.codecs.arithmetic import floats
 
 VERSION = "0.32.4"
 """The version whose bits are promised."""
 
-_DTYPES = {"BF16": mx.bfloat16, "F16": mx.float16, "F32": mx.float32}
+DTYPES = {"BF16": mx.bfloat16, "F16": mx.float16, "F32": mx.float32}
 
 
 class Difference(NamedTuple):
@@ -26,43 +26,72 @@ class Difference(NamedTuple):
         return any(self.parts) or bool(self.values)
 
 
+def mode(spec):
+    """What MLX calls a type."""
+    return {"group_size": spec.group_size, "bits": spec.bits, "mode": spec.mode.value}
+
+
+def values_of(dtype, bits):
+    """Give rows of a source as MLX converts them to what it can quantize."""
+    match dtype:
+        case "F64":
+            return mx.array(bits.view(np.float64), mx.float64).astype(mx.float32, stream=mx.cpu)
+        case "F8_E4M3":
+            return mx.from_fp8(mx.array(bits), mx.bfloat16, stream=mx.cpu)
+        case "F8_E5M2":
+            halves = mx.array(bits.astype(np.uint16) << 8).view(mx.float16, stream=mx.cpu)
+            return halves.astype(mx.bfloat16, stream=mx.cpu)
+        case _:
+            return mx.array(bits).view(DTYPES[dtype])
+
+
 def quantize(spec, dtype, bits):
-    """Quantize rows on the CPU; give each part."""
-    rows = mx.array(bits).view(_DTYPES[dtype])
-    mode = {"group_size": spec.group_size, "bits": spec.bits, "mode": spec.mode.value}
-    with mx.stream(mx.cpu):
-        return [_bytes(part) for part in mx.quantize(rows, **mode)]
+    """Quantize rows of a source on the CPU; give each part."""
+    values = values_of(dtype, bits)
+    return [_bytes(part) for part in mx.quantize(values, **mode(spec), stream=mx.cpu)]
 
 
-def dequantize(spec, dtype, parts, shape):
-    """Dequantize parts of rows of `shape` on the CPU."""
-    rows, columns = shape
+def arrays(spec, dtype, parts, rows):
+    """Give parts as MLX takes them."""
     words, *small = (
         mx.array(np.frombuffer(part, kind).reshape(rows, -1))
         for part, kind in zip(parts, _kinds(spec, dtype), strict=True)
     )
-    if len(small) > 1:
-        small = [part.view(_DTYPES[dtype]) for part in small]
-    mode = {"group_size": spec.group_size, "bits": spec.bits, "mode": spec.mode.value}
-    with mx.stream(mx.cpu):
-        values = mx.dequantize(words, *small, **mode, dtype=_DTYPES[dtype])
-    assert values.shape == (rows, columns)
-    assert values.dtype == _DTYPES[dtype]
+    if spec.has_bias:
+        small = [part.view(DTYPES[dtype]) for part in small]
+    return words, *small
+
+
+def dequantize(spec, dtype, parts, rows):
+    """Dequantize parts of so many rows on the CPU."""
+    values = mx.dequantize(
+        *arrays(spec, dtype, parts, rows), **mode(spec), dtype=DTYPES[dtype], stream=mx.cpu
+    )
+    assert values.dtype == DTYPES[dtype]
     return _bytes(values)
 
 
-def compare(spec, dtype, bits, *, decode=True):
-    """Compare what the codec makes of rows with what MLX makes of them."""
+def compare(spec, dtype, bits):
+    """Compare what the codec makes of rows with what MLX makes of them, and of the parts."""
     codec = codec_for(spec, dtype)
     source = np.ascontiguousarray(bits)
-    encoded = engine.encode(codec, memoryview(source).cast("B"), engine.ready(codec))
+    encoded = codec.encode(memoryview(source).cast("B"))
     assert encoded.nonfinite == 0
     theirs = quantize(spec, dtype, source)
-    values = 0
-    if decode:
-        decoded = dequantize(spec, dtype, theirs, source.shape)
-        values = _values_differ(dtype, codec.decode(theirs), decoded)
-    return Difference(tuple(map(_differing, encoded.parts, theirs)), values)
+    decoded = codec.decode(theirs)
+    expected = dequantize(spec, codec.value_dtype, theirs, len(source))
+    return Difference(
+        tuple(map(_differing, encoded.parts, theirs)),
+        _values_differ(codec.value_dtype, decoded, expected),
+    )
+
+
+def compare_decoded(spec, dtype, parts):
+    """Count the bits in which values of any parts differ."""
+    rows = len(parts[0])
+    parts = [bytearray(part.tobytes()) for part in parts]
+    decoded = codec_for(spec, dtype).decode(parts)
+    return _values_differ(dtype, decoded, dequantize(spec, dtype, parts, rows))
 
 
 def _values_differ(dtype, ours, theirs):

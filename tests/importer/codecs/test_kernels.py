@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from importer.codecs import codec_for, engine
+from importer.codecs import Operation, codec_for, engine
 from importer.codecs.arithmetic import floats
 from importer.quant import QUANT_TYPES, Mode
 from tests.importer.codecs import corpus
@@ -20,8 +20,16 @@ def both(spec, dtype, bits, kernels):
     """What the kernel and numpy make of rows."""
     codec = codec_for(spec, dtype)
     rows = np.ascontiguousarray(bits).reshape(-1).view(np.uint8).data
-    kernel = kernels[spec.mode, spec.bits, dtype]
+    kernel = kernels[Operation.ENCODE, spec.mode, spec.bits, dtype]
     return engine.encode(codec, rows, kernel), engine.encode(codec, rows, None)
+
+
+def both_decoded(spec, dtype, parts, kernels):
+    """Bits of the values that the kernel and numpy make of parts."""
+    codec = codec_for(spec, dtype)
+    kernel = kernels[Operation.DECODE, spec.mode, spec.bits, dtype]
+    made = (bytes(engine.decode(codec, parts, way)) for way in (kernel, None))
+    return [np.frombuffer(values, floats.STORED[dtype]) for values in made]
 
 
 def left_by(spec, dtype, bits, kernels):
@@ -30,8 +38,8 @@ def left_by(spec, dtype, bits, kernels):
     source = bits.reshape(-1, spec.group_size)
     parts = codec.parts(source.shape)
     words, *small = (np.empty(part.shape, floats.STORED[part.dtype]) for part in parts)
-    kernel = kernels[spec.mode, spec.bits, dtype]
-    return kernel(source, dtype, spec, words, [part.reshape(-1) for part in small]) > 0
+    kernel = kernels[Operation.ENCODE, spec.mode, spec.bits, dtype]
+    return kernel.encode(source, dtype, spec, words, [part.reshape(-1) for part in small]) > 0
 
 
 @each_dtype
@@ -127,3 +135,81 @@ def test_affine_leaves_only_what_is_not_finite(dtype, group_size, kernels):
     spec = next(s for s in corpus.SPECS if s.mode is Mode.AFFINE and s.group_size == group_size)
 
     assert not left_by(spec, dtype, corpus.everything(dtype, 9), kernels).any()
+
+
+@each_dtype
+@each_spec
+def test_a_kernel_decodes_as_numpy_does(spec, dtype, kernels):
+    codec = codec_for(spec, dtype)
+    bits = corpus.everything(dtype, 10, 64)
+    parts = codec.encode(memoryview(np.ascontiguousarray(bits)).cast("B")).parts
+
+    fast, slow = both_decoded(spec, dtype, parts, kernels)
+
+    assert np.array_equal(fast, slow)
+
+
+@each_dtype
+@each_spec
+def test_a_kernel_decodes_any_parts_as_numpy_does(spec, dtype, kernels):
+    parts = corpus.any_parts(spec, dtype, 500, np.random.default_rng(11))
+
+    fast, slow = both_decoded(spec, dtype, [part.tobytes() for part in parts], kernels)
+
+    assert np.array_equal(fast, slow)
+
+
+@each_dtype
+@each_type
+def test_a_kernel_decodes_any_number_of_groups(spec, dtype, kernels):
+    codec = codec_for(spec, dtype)
+    bits = corpus.ordinary(dtype, 200, np.random.default_rng(12)).reshape(-1, spec.group_size)
+
+    for groups in (0, 1, 2, 3, 63, 64, 65, 127, 128, 129, len(bits)):
+        parts = codec.encode(memoryview(bits[:groups].tobytes())).parts
+        fast, slow = both_decoded(spec, dtype, parts, kernels)
+        assert np.array_equal(fast, slow)
+
+
+@each_dtype
+@each_float
+def test_every_code_under_every_scale_is_decoded_as_in_numpy(name, dtype, kernels):
+    spec = QUANT_TYPES[name]
+    codes = np.arange(256, dtype=np.uint8) if spec.bits == 8 else np.arange(16, dtype=np.uint8)
+    if spec.bits == 4:
+        codes = codes[::2] | codes[1::2] << np.uint8(4)
+    groups = -(-256 // spec.group_size)  # under each scale
+    words = np.resize(codes, (256, groups * spec.group_size * spec.bits // 8))
+    scales = np.repeat(np.arange(256, dtype=np.uint8), groups)
+
+    fast, slow = both_decoded(spec, dtype, [words, scales], kernels)
+
+    assert np.array_equal(fast, slow)
+
+
+@pytest.mark.parametrize("dtype", ["BF16", "F16"])
+def test_every_scale_and_bias_is_decoded_as_in_numpy(dtype, kernels):
+    spec = QUANT_TYPES["int8"]
+    scales = np.arange(1 << 16, dtype=np.uint16)
+    rng = np.random.default_rng(13)
+    biases = rng.permutation(scales)
+    codes = rng.integers(0, 256, (scales.size, spec.group_size), np.uint8)
+    codes[:, :2] = 0, 255
+
+    fast, slow = both_decoded(spec, dtype, [codes, scales, biases], kernels)
+
+    assert np.array_equal(fast, slow)
+
+
+@each_dtype
+@each_spec
+def test_what_models_are_encoded_to_needs_no_numpy(spec, dtype, kernels):
+    codec = codec_for(spec, dtype)
+    bits = corpus.ordinary(dtype, 500, np.random.default_rng(14)).reshape(-1, spec.group_size)
+    words, *small = codec.encode(memoryview(bits).cast("B")).parts
+    kinds = [floats.STORED[dtype] if spec.has_bias else np.uint8] * len(small)
+    arrays = [np.frombuffer(*pair).copy() for pair in zip(small, kinds, strict=True)]
+    rows = np.frombuffer(words, np.uint32).reshape(len(bits), -1).copy()
+    kernel = kernels[Operation.DECODE, spec.mode, spec.bits, dtype]
+
+    assert not kernel.decode(rows, arrays, dtype, spec, np.empty_like(bits)).any()

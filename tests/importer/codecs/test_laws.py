@@ -44,6 +44,14 @@ def test_rows_are_independent_in_kernels(case, data):
     laws.check_rows_are_independent(case, *data.draw(laws.tensors(case)), data.draw)
 
 
+@pytest.mark.usefixtures("with_kernels")
+@pytest.mark.parametrize("case", laws.KERNELS, ids=laws.case_id)
+@few
+@given(data=st.data())
+def test_kernels_decode_in_pieces(case, data):
+    laws.check_decode(case, *data.draw(laws.tensors(case)), data.draw)
+
+
 @each_codec
 def test_a_codec_is_a_value(case):
     laws.check_is_a_value(case)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
 
+from importer.quant import QUANT_TYPES
 from tests.importer.codecs import corpus
 
 mx = pytest.importorskip("mlx.core")
 
-from tests.importer.codecs import oracle, soak  # noqa: E402 - they import mlx
+from tests.importer.codecs import oracle  # noqa: E402 - it imports mlx
 
 each_spec = pytest.mark.parametrize("spec", corpus.SPECS, ids=corpus.spec_id)
 each_dtype = pytest.mark.parametrize("dtype", corpus.DTYPES)
@@ -34,7 +33,7 @@ def test_numpy_makes_what_mlx_makes(spec, dtype):
 @each_dtype
 @each_spec
 def test_kernels_make_what_mlx_makes(spec, dtype):
-    assert not oracle.compare(spec, dtype, corpus.everything(dtype, 2, SLICE), decode=False)
+    assert not oracle.compare(spec, dtype, corpus.everything(dtype, 2, SLICE))
 
 
 @pytest.mark.usefixtures("without_kernels")
@@ -42,19 +41,29 @@ def test_kernels_make_what_mlx_makes(spec, dtype):
 def test_experts_in_three_dimensions_are_rows(spec):
     bits = corpus.ordinary("BF16", 12, np.random.default_rng(3))
     rows = mx.array(bits).view(mx.bfloat16)
-    mode = {"group_size": spec.group_size, "bits": spec.bits, "mode": spec.mode.value}
 
-    flat = mx.quantize(rows, **mode)
-    stacked = mx.quantize(rows.reshape(3, 4, -1), **mode)
+    flat = mx.quantize(rows, **oracle.mode(spec))
+    stacked = mx.quantize(rows.reshape(3, 4, -1), **oracle.mode(spec))
 
     for one, other in zip(flat, stacked, strict=True):
         assert mx.array_equal(one, other.reshape(one.shape))
     assert not oracle.compare(spec, "BF16", bits)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("with_kernels")
-def test_many_weights():
-    weights = int(float(os.environ.get("INGOT_SOAK_WEIGHTS", "1e7")))
+@pytest.mark.parametrize("dtype", corpus.CONVERTED)
+@pytest.mark.parametrize("spec", QUANT_TYPES.values(), ids=QUANT_TYPES)
+def test_other_dtypes_are_converted_as_mlx_does(spec, dtype):
+    rows = corpus.any_source(dtype, SLICE, np.random.default_rng(4))
 
-    assert [line for line in soak.run(weights) if line.difference] == []
+    assert not oracle.compare(spec, dtype, rows)
+
+
+@pytest.mark.parametrize("way", ["with_kernels", "without_kernels"])
+@each_dtype
+@each_spec
+def test_any_parts_are_decoded_as_mlx_does(spec, dtype, way, request):
+    request.getfixturevalue(way)
+    parts = corpus.any_parts(spec, dtype, 4 * SLICE, np.random.default_rng(5))
+
+    assert oracle.compare_decoded(spec, dtype, parts) == 0

@@ -7,13 +7,14 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from importer import codecs
-from importer.codecs import Plain, codec_for, engine, kernels
+from importer.codecs import Operation, Plain, codec_for, engine, kernels
 from importer.quant import QUANT_TYPES
 from tests.importer.codecs import corpus
 
@@ -24,16 +25,17 @@ WITHOUT_NUMBA = "import sys; sys.modules['numba'] = None"
 SCRIPT = """
 import hashlib, json, sys
 import numpy as np
-from importer.codecs import codec_for, engine, prepare
+from importer.codecs import Operation, codec_for, engine, prepare
 from importer.quant import QUANT_TYPES
 
 compiled = []
 codec = codec_for(QUANT_TYPES["int4"], "BF16")
-problem = prepare([codec], 1 << 40, lambda: compiled.append(1))
+operation = Operation.ENCODE
+problem = prepare([codec], 1 << 40, lambda: compiled.append(1), [operation])
 rows = np.arange(1 << 14, dtype=np.uint16) & np.uint16(0xBFFF)
 digest = hashlib.sha256(b"".join(codec.encode(rows.data.cast("B")).parts)).hexdigest()
 report = {"problem": problem, "compiled": len(compiled), "digest": digest}
-print(json.dumps(report | {"kernel": engine.ready(codec) is not None}))
+print(json.dumps(report | {"kernel": engine.ready(operation, codec) is not None}))
 """
 
 
@@ -179,22 +181,40 @@ def test_little_work_is_not_worth_a_kernel(monkeypatch):
     assert codecs.prepare([], MUCH, lambda: None) is None
 
 
-@pytest.mark.usefixtures("needs_numba", "without_kernels")
-def test_a_kernel_that_differs_is_not_used(monkeypatch):
-    def wrong(source, dtype, spec, words, companions):
+class Wrong:
+    """A kernel that is wrong about everything, and sure of it."""
+
+    @staticmethod
+    def encode(source, dtype, spec, words, companions):
         del dtype, spec
-        words[:] = 1
-        for part in companions:
+        for part in (words, *companions):
             part[:] = 1
         return np.zeros(len(source), np.uint8)
 
-    monkeypatch.setattr(kernels, "load", lambda _: wrong)
+    @staticmethod
+    def decode(words, companions, dtype, spec, values):
+        del companions, dtype, spec
+        values[:] = 1
+        return np.zeros(len(words), np.uint8)
 
-    problem = codecs.prepare([INT4], MUCH, lambda: None)
 
-    assert problem is not None
-    assert "int4" in problem
-    assert engine.ready(INT4) is None
+@pytest.mark.usefixtures("needs_numba", "without_kernels")
+@pytest.mark.parametrize("operation", Operation)
+def test_a_kernel_that_differs_is_not_used(operation, monkeypatch):
+    monkeypatch.setattr(kernels, "load", lambda _: Wrong)
+
+    problem = codecs.prepare([INT4], MUCH, lambda: None, [operation])
+
+    assert problem == f"ArithmeticError: the kernel that {operation}s int4 differs from numpy"
+    assert engine.ready(operation, INT4) is None
+
+
+@pytest.mark.usefixtures("needs_numba", "without_kernels")
+@pytest.mark.parametrize("operation", Operation)
+def test_only_what_is_needed_is_prepared(operation):
+    assert codecs.prepare([INT4], MUCH, lambda: None, [operation]) is None
+
+    assert [each for each in Operation if engine.ready(each, INT4)] == [operation]
 
 
 @pytest.mark.usefixtures("with_kernels")
@@ -203,7 +223,8 @@ def test_what_was_prepared_is_not_prepared_again(spec, monkeypatch):
     monkeypatch.setattr(kernels, "load", lambda _: pytest.fail("loaded"))
     families = [codec_for(spec, dtype) for dtype in ("BF16", "F64", "F8_E4M3", "F16")]
 
-    assert codecs.prepare(families, MUCH, lambda: pytest.fail("compiled")) is None
+    announce = partial(pytest.fail, "compiled")
+    assert codecs.prepare(families, MUCH, announce, Operation) is None
 
 
 @pytest.mark.usefixtures("with_kernels")
@@ -223,6 +244,8 @@ def test_nothing_is_compiled_after_preparing():
             for dtype in corpus.DTYPES:
                 bits = corpus.ordinary(dtype, 2, np.random.default_rng(7))
                 codec_for(spec, dtype).encode(memoryview(bits).cast("B"))
-                codec_for(spec, dtype).encode(memoryview(bits.tobytes()))
+                parts = codec_for(spec, dtype).encode(memoryview(bits.tobytes())).parts
+                codec_for(spec, dtype).decode(parts)
+                codec_for(spec, dtype).decode([bytes(part) for part in parts])
 
     assert compiled == []
