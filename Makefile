@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO_STORE := $(VENV)/demo-store
 
-.PHONY: demo check lint test soak zoo clean
+.PHONY: demo check lint test soak bench zoo clean
 
 demo: $(VENV)/.run
 	rm -rf $(DEMO_STORE)
@@ -32,6 +32,10 @@ soak: $(VENV)/.dev
 	$(BIN)/python tests/soak/concurrency.py --seconds 60 --command $(BIN)/ingot
 	$(BIN)/python tests/soak/kills.py --kills 100 --command $(BIN)/ingot
 	$(BIN)/python tests/fuzz/run.py
+	$(BIN)/python tests/importer/codecs/soak.py --weights 1e9
+
+bench: $(VENV)/.dev
+	$(BIN)/python tests/benchmarks/bench_codecs.py
 
 # Checkpoints that transformers and diffusers write: torch is heavy, so apart from `check`.
 zoo: $(VENV)/.run .venv-zoo/.made
