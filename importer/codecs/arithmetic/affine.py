@@ -39,6 +39,8 @@ def encode(values: Floats, dtype: str, spec: QuantSpec) -> tuple[Bits, ...]:
     has_bias = steps_to_zero != 0
     scale = np.where(has_bias, edge / np.where(has_bias, steps_to_zero, np.float32(1)), step)
     bias = np.where(has_bias, edge, np.float32(0))
+    # Beside an infinity. Of two that are divided, each kind of processor makes another NaN.
+    scale = np.where(np.isnan(scale), np.float32(np.nan), scale)
 
     codes = np.rint((values - bias[:, None]) / scale[:, None])
     codes = np.fmin(np.fmax(codes, np.float32(0)), last_code).astype(np.uint8)

@@ -71,10 +71,14 @@ E4M3_VALUES: Final = _e4m3_values()
 
 
 def ceil_exponent(values: Floats) -> Exponents:
-    """Give the smallest e with 2 ** e >= value; 0 for 0."""
+    """Give the smallest e with 2 ** e >= value; 0 for 0, and for what is not finite.
+
+    There MLX converts an infinity to an integer, which C++ leaves undefined.
+    """
     fractions, exponents = np.frexp(values)
     is_power = fractions == np.float32(0.5)
-    return np.where(values == 0, 0, np.where(is_power, exponents - 1, exponents))
+    exponents = np.where(is_power, exponents - 1, exponents)
+    return np.where((values == 0) | ~np.isfinite(values), 0, exponents)
 
 
 def power_of_two(exponents: Exponents) -> Floats:

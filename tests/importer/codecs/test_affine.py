@@ -146,6 +146,19 @@ def test_a_range_that_overflows_is_not_a_number():
     assert np.isnan(values).all()
 
 
+@pytest.mark.parametrize(
+    ("dtype", "nan"), [("BF16", 0x7FC0), ("F16", 0x7E00), ("F32", 0x7FC00000)]
+)
+@pytest.mark.parametrize("number", [np.inf, -np.inf, -np.nan])
+def test_the_scale_of_what_has_none_is_the_same_nan_on_every_machine(dtype, nan, number):
+    group = np.full((1, 32), number, np.float32)
+    with np.errstate(all="ignore"):
+        codes, scale, _ = affine.encode(group, dtype, INT4)
+
+    assert scale.tolist() == [nan]
+    assert not codes.any()
+
+
 def test_values_are_rounded_after_the_product_and_after_the_sum():
     spec = QUANT_TYPES["int8"]
     scale, bias = floats.narrow(np.array([0.1, 3.0], np.float32), "BF16")

@@ -185,6 +185,7 @@ def test_exponents_are_rounded_up():
     values = np.array([0, 1, 1 + 2**-23, 2, 0.75, 2**-149, 3 * 2**-149], np.float32)
 
     assert minifloats.ceil_exponent(values).tolist() == [0, 0, 1, 1, 0, -149, -147]
+    assert minifloats.ceil_exponent(np.array([np.inf, np.nan], np.float32)).tolist() == [0, 0]
 
 
 def test_e8m0_wraps_around():

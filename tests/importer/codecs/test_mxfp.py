@@ -86,6 +86,15 @@ def test_a_scale_below_the_smallest_wraps_around_as_in_mlx():
 
 
 @pytest.mark.parametrize("spec", [MXFP4, MXFP8])
+@pytest.mark.parametrize("number", [np.inf, -np.inf, np.nan])
+def test_what_is_not_finite_leaves_the_others_a_scale_of_one(spec, number):
+    codes, scale = quantized(spec, [number, 1])
+
+    assert scale == 127
+    assert codes[1] == (2 if spec is MXFP4 else 0x38)
+
+
+@pytest.mark.parametrize("spec", [MXFP4, MXFP8])
 @pytest.mark.parametrize("dtype", ["BF16", "F16", "F32"])
 def test_every_scale_is_decoded(spec, dtype):
     scales = np.arange(256, dtype=np.uint8)
