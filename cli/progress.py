@@ -7,14 +7,16 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from cli.console import talk, wants_json
+from cli.console import talk, wants_json, warn
 from cli.text import count, size
 from importer.events import (
     BlobDone,
+    Compiling,
     Event,
     Fetched,
     Fetching,
     Listener,
+    NoKernels,
     Planned,
     Published,
     Received,
@@ -55,6 +57,7 @@ def counting(what: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def _say(event: Event) -> None:
+    _notice(event)
     match event:
         case Fetching(source, commit, files, nbytes):
             what = f"{count(files, 'file')} ({size(nbytes)})" if files else "nothing"
@@ -65,11 +68,25 @@ def _say(event: Event) -> None:
             where = count(files, "file")
             talk(f"scanned {count(tensors, 'tensor')} in {where} ({size(nbytes)})")
         case Planned(blobs, nbytes, present):
-            have = f"; {present:,} of them are in the store" if present else ""
-            talk(f"writing {count(blobs, 'blob')} ({size(nbytes)}){have}")
+            in_all = f" ({size(nbytes)})" if not present else ""
+            if present < blobs:
+                talk(f"writing {count(blobs - present, 'blob')}{in_all}")
+        case Compiling():
+            talk("compiling kernels, once")
         case Published(manifest):
             talk(f"published manifest {manifest.short}")
-        case Received() | Wrote() | BlobDone():
+        case Received() | NoKernels() | Wrote() | BlobDone():
+            pass
+
+
+def _notice(event: Event) -> None:
+    """Say what is to be read beside a bar, too."""
+    match event:
+        case Planned(blobs, _, present) if present:
+            talk(f"{present:,} of {count(blobs, 'blob')} already in the store")
+        case NoKernels(reason):
+            warn(f"kernels cannot be used ({reason}): quantizing in numpy, which is slower")
+        case _:
             pass
 
 
@@ -79,26 +96,24 @@ class _Bar:
         self._task = bar.add_task("reading headers", total=None)
 
     def __call__(self, event: Event) -> None:
+        _notice(event)
         match event:
             case Fetching(nbytes=nbytes):
                 if nbytes:
                     self._bar.reset(self._task, total=nbytes, description="fetching")
-            case Received(path, nbytes):
-                name = printable(path, _NAME_WIDTH)
+            case Received(name, nbytes) | Wrote(name, nbytes):
+                name = printable(name, _NAME_WIDTH)
                 self._bar.update(self._task, advance=nbytes, description=name)
             case Fetched():
                 self._bar.update(self._task, description="reading headers")
-            case Scanned():
-                pass
             case Planned(nbytes=nbytes):
                 self._bar.reset(self._task, total=nbytes, description="writing")
-            case Wrote(blob, nbytes):
-                name = printable(blob, _NAME_WIDTH)
-                self._bar.update(self._task, advance=nbytes, description=name)
-            case BlobDone():
-                pass
+            case Compiling():
+                self._bar.update(self._task, description="compiling kernels, once")
             case Published():
                 self._bar.update(self._task, description="published")
+            case Scanned() | NoKernels() | BlobDone():
+                pass
 
 
 def _bar() -> Progress:

@@ -76,6 +76,18 @@ class Planned:
 
 
 @dataclass(frozen=True, slots=True)
+class Compiling:
+    """Kernels are being compiled for this machine, which takes seconds, once."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoKernels:
+    """Kernels cannot be had: quantizing goes on without, and is slower."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Wrote:
     """Some bytes of a blob were written.
 
@@ -103,7 +115,18 @@ class Published:
     manifest: Digest
 
 
-Event = Fetching | Received | Fetched | Scanned | Planned | Wrote | BlobDone | Published
+Event = (
+    Fetching
+    | Received
+    | Fetched
+    | Scanned
+    | Planned
+    | Compiling
+    | NoKernels
+    | Wrote
+    | BlobDone
+    | Published
+)
 Listener = Callable[[Event], None]
 """Called from several threads, one at a time."""
 

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final
+from enum import Enum, auto
 
-from importer.events import BlobDone, Event, Listener, Wrote
-from importer.plan import FilePlan, TensorPlan
-from importer.reuse import Job, Piece, Reuse, pieces_of
-from importer.sources.tree import opened, read_exactly
+from importer import codecs
+from importer.chunks import Chunk
+from importer.codecs import Codec, Plain
+from importer.crew import Crew
+from importer.events import BlobDone, Compiling, Event, Listener, NoKernels, Wrote
+from importer.plan import BlobPlan, FilePlan, TensorPlan
+from importer.reuse import Job, Reuse, pieces_of
 from store import BlobRef, Installed
-from store.fs import Buffer
+from store.blobs import BlobWriter
+from store.errors import InputError
+from store.text import printable
 from store.writer import Writer
-
-CHUNK: Final = 1 << 20
-"""Bytes read at a time: below 512 KiB threads spend their time handing over the GIL."""
-
-
-class StoppedError(Exception):
-    """Another blob failed, so this one is given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,146 +31,294 @@ class Written:
     installed: Installed
 
 
-def write_blobs(
-    jobs: Sequence[Job], writer: Writer, reuse: Reuse, threads: int, listen: Listener
+def write_blobs(  # noqa: PLR0913 - each is another side of it
+    jobs: Sequence[Job],
+    writer: Writer,
+    reuse: Reuse,
+    threads: int,
+    listen: Listener,
+    *,
+    allow_nonfinite: bool = False,
 ) -> list[Written]:
     """Write every blob and file of a plan; give what became of each, in the plan's order.
 
-    The largest comes first, so that no thread is left alone with a long one at the end. Each
-    thread holds one buffer of `CHUNK` bytes. What the store is known to have is not made
-    again.
+    What the store is known to have is not made again. Of the rest the largest comes first,
+    so that no thread is left alone with a long one at the end.
+
+    Args:
+        jobs: blobs and files of a plan.
+        writer: of the store.
+        reuse: what the store is known to have.
+        threads: that compute at a time; each holds a few MiB.
+        listen: told of everything.
+        allow_nonfinite: quantize tensors with NaNs and infinities, too.
 
     Raises:
-        InputError: the source changed.
+        InputError: the source changed, or has values that its new type cannot hold.
         OSError: reading or writing failed; nothing is published.
     """
-    engine = _Engine(jobs, writer, reuse, listen)
-    count = max(1, min(threads, len(jobs)))
-    with ThreadPoolExecutor(count) as pool:
-        # One task for each thread, which takes jobs from a common queue: a future for each
-        # of 100 000 blobs takes 150 MB.
-        futures = [pool.submit(engine.work) for _ in range(count)]
-        try:
-            wait(futures, return_when=FIRST_EXCEPTION)
-        finally:
-            # Also when a signal ends the wait: threads look at this between chunks.
-            engine.stop.set()
-    errors = [error for future in futures if (error := future.exception()) is not None]
-    if errors:
-        raise next((e for e in errors if not isinstance(e, StoppedError)), errors[0])
+    engine = _Engine(jobs, writer, reuse, listen, allow_nonfinite=allow_nonfinite)
+    engine.reuse_known()
+    engine.write_rest(threads)
     return [engine.done[number] for number in range(len(jobs))]
+
+
+class _Kernels(Enum):
+    """How far kernels are, which take 0.3 s to load, and seconds to compile once."""
+
+    UNUSED = auto()
+    WANTED = auto()
+    READY = auto()
 
 
 class _Engine:
     def __init__(
-        self, jobs: Sequence[Job], writer: Writer, reuse: Reuse, listen: Listener
+        self,
+        jobs: Sequence[Job],
+        writer: Writer,
+        reuse: Reuse,
+        listen: Listener,
+        *,
+        allow_nonfinite: bool,
     ) -> None:
-        self.stop = threading.Event()
         self.done: dict[int, Written] = {}
         self._jobs = jobs
-        self._queue = deque(sorted(range(len(jobs)), key=lambda n: (-jobs[n].nbytes, n)))
         self._writer = writer
         self._reuse = reuse
         self._listen = listen
-        self._mutex = threading.Lock()
-        self._own = threading.local()
+        self._allow_nonfinite = allow_nonfinite
+        self._telling = threading.Lock()
+        self._stop = threading.Event()
+        self._errors: list[BaseException] = []
+        # Jobs that wait, the largest first: those to be kept as they are, and those to be
+        # encoded.
+        self._plain: deque[int] = deque()
+        self._coded: deque[int] = deque()
+        self._looked: set[int] = set()
+        self._kernels = _Kernels.UNUSED
+        self._turn = threading.Condition()
 
-    def work(self) -> None:
-        """Write jobs until there are none; stop the others when one fails."""
+    def reuse_known(self) -> None:
+        """Take what the store is known to have, told without reading the source."""
+        for number, job in enumerate(self._jobs):
+            ref = self._reuse.recall(job)
+            if ref is not None and not self._take(number, ref):
+                self._looked.add(number)
+
+    def write_rest(self, threads: int) -> None:
+        """Write what is left, with `threads` that compute."""
+        left = [number for number in range(len(self._jobs)) if number not in self.done]
+        if not left:
+            return
+        left.sort(key=lambda number: (-self._jobs[number].nbytes, number))
+        for number in left:
+            (self._coded if _codecs(self._jobs[number]) else self._plain).append(number)
+        count = min(threads, len(left))
+        self._backlog = threading.Semaphore(2 * count)
+        with (
+            Crew(threads, self._stop) as self._crew,
+            # Syncing waits for the disk: meanwhile the next blob is encoded.
+            ThreadPoolExecutor(count) as self._committers,
+            ThreadPoolExecutor(count) as workers,
+        ):
+            try:
+                # One task for each thread, which takes jobs from a queue: a future for each
+                # of 100 000 blobs takes 150 MB.
+                self._working = count
+                for _ in range(count):
+                    workers.submit(self._work)
+                self._prepare_kernels()
+                workers.shutdown()
+                self._committers.shutdown()
+            finally:
+                # Also when a signal ends the wait: threads look at this between chunks.
+                self._stop.set()
+                self._wake()
+        if self._errors:
+            raise self._errors[0]
+
+    def _prepare_kernels(self) -> None:
+        """Make kernels ready when a blob is to be encoded; by the thread that else waits.
+
+        Meanwhile workers do what needs none: all would wait for the one lock of the compiler.
+        """
+        jobs = [self._jobs[number] for number in self._coded]
+        with self._turn:
+            self._turn.wait_for(lambda: self._kernels is _Kernels.WANTED or not self._working)
+            if self._kernels is not _Kernels.WANTED:
+                return
+        reason = codecs.prepare(
+            {codec for job in jobs for codec in _codecs(job)},
+            sum(nbytes for job in jobs for _, _, nbytes in pieces_of(job)),
+            lambda: self._tell(Compiling()),
+        )
+        if reason is not None:
+            self._tell(NoKernels(reason))
+        self._kernels = _Kernels.READY
+        self._wake()
+
+    def _work(self) -> None:
+        """Write jobs until there are none; stop everybody when one fails."""
         try:
-            while not self.stop.is_set():
-                try:
-                    number = self._queue.popleft()
-                except IndexError:
-                    return
-                self.done[number] = self._run(self._jobs[number])
-        except BaseException:
-            self.stop.set()
-            raise
+            with self._crew.at_work():
+                while (number := self._next()) is not None:
+                    self._run(number, self._jobs[number])
+        except BaseException as error:  # noqa: BLE001 - raised by the thread that waits
+            self._fail(error)
+        finally:
+            with self._turn:
+                self._working -= 1
+            self._wake()
 
-    def _run(self, job: Job) -> Written:
-        name = job.file.path if isinstance(job, FilePlan) else job.name
-        fingerprints: list[bytes] = []
-        ref = self._reuse.recall(job)
-        if ref is None and self._reuse.expects(job):
+    def _next(self) -> int | None:
+        """The largest job; while kernels are made ready, the largest that needs none."""
+        with self._turn:
+            while not self._stop.is_set():
+                is_loading = self._kernels is _Kernels.WANTED
+                queues = (self._plain, () if is_loading else self._coded)
+                heads = [queue for queue in queues if queue]
+                if heads:
+                    largest = max(heads, key=lambda queue: self._jobs[queue[0]].nbytes)
+                    return largest.popleft()
+                if not self._coded:
+                    return None
+                self._turn.wait()
+        return None
+
+    def _run(self, number: int, job: Job) -> None:
+        if number not in self._looked and self._reuse.expects(job):
             # Reading costs a tenth of hashing and writing, and a blob with this very header
             # was made before: a file that was only touched, moved or fetched again.
-            fingerprints = [self._copy(piece, lambda _: None) for piece in pieces_of(job)]
+            fingerprints = self._read(job)
             ref = self._reuse.look_up(job, fingerprints)
-        if ref is not None and self._writer.reuse(ref):
-            done = Written(ref, Installed.REUSED)
-            self._tell(Wrote(name, ref.size))
-        else:
-            done, fingerprints = self._make(job, name)
-        if fingerprints:
-            self._reuse.note(job, fingerprints, done.ref)
-        self._tell(BlobDone(name, done.ref.size, done.installed))
-        return done
+            if ref is not None and self._take(number, ref):
+                self._reuse.note(job, fingerprints, ref)
+                return
+        if _codecs(job) and self._kernels is not _Kernels.READY:
+            with self._turn:
+                self._coded.appendleft(number)
+                if self._kernels is _Kernels.UNUSED:
+                    self._kernels = _Kernels.WANTED
+            self._looked.add(number)
+            self._wake()
+            return
+        self._make(number, job)
 
-    def _make(self, job: Job, name: str) -> tuple[Written, list[bytes]]:
+    def _take(self, number: int, ref: BlobRef) -> bool:
+        """Reuse a blob, if it is still there."""
+        if not self._writer.reuse(ref):
+            return False
+        name = _name(self._jobs[number])
+        self.done[number] = Written(ref, Installed.REUSED)
+        self._tell(Wrote(name, ref.size))
+        self._tell(BlobDone(name, ref.size, Installed.REUSED))
+        return True
+
+    def _make(self, number: int, job: Job) -> None:
         blob = self._writer.new_blob()
-
-        def write(data: Buffer) -> None:
-            blob.write(data)
-            self._tell(Wrote(name, len(data)))
-
         try:
-            if isinstance(job, FilePlan):
-                fingerprints = [self._copy(piece, write) for piece in pieces_of(job)]
-            else:
-                write(job.header)
-                fingerprints = [p for plan in job.tensors for p in self._tensor(plan, write)]
-            if self.stop.is_set():
-                raise StoppedError
+            if isinstance(job, BlobPlan):
+                blob.write(job.header)
+                self._tell(Wrote(job.name, len(job.header)))
+            fingerprints = self._fill(job, blob)
+        except BaseException:
+            blob.close()
+            raise
+        # Unfinished blobs are open files, and content that only the page cache has.
+        self._backlog.acquire()
+        self._committers.submit(self._commit, number, blob, fingerprints)
+
+    def _fill(self, job: Job, blob: BlobWriter) -> list[bytes]:
+        """Give a blob its data; return the fingerprints of what it was made from."""
+        name = _name(job)
+        fingerprints = _Fingerprints(self._reuse)
+        nonfinite = 0
+        for chunk, rows, encoded, _ in self._crew.place(job, blob):
+            fingerprints.update(chunk, rows)
+            for part in encoded.parts[: None if chunk.is_whole else 1]:
+                blob.hash(part)
+            nonfinite += encoded.nonfinite
+            self._tell(Wrote(name, sum(map(len, encoded.parts))))
+            if chunk.ends_tensor and chunk.tensor is not None:
+                if nonfinite and not self._allow_nonfinite:
+                    raise _nonfinite(chunk.tensor, nonfinite)
+                nonfinite = 0
+                if not chunk.is_whole:
+                    # The small parts: their pieces are not next to each other in time.
+                    with self._crew.buffer() as buffer:
+                        rest = sum(part.nbytes for part in chunk.tensor.parts[1:])
+                        blob.hash_placed(rest, buffer)
+        return fingerprints.found
+
+    def _read(self, job: Job) -> list[bytes]:
+        """The fingerprints of what a blob would be made from."""
+        fingerprints = _Fingerprints(self._reuse)
+        for chunk, rows in self._crew.read(job):
+            fingerprints.update(chunk, rows)
+        return fingerprints.found
+
+    def _commit(self, number: int, blob: BlobWriter, fingerprints: list[bytes]) -> None:
+        try:
+            if self._stop.is_set():
+                return
+            job = self._jobs[number]
             ref, installed = self._writer.commit(blob)
+            assert ref.size == job.nbytes, f"planned {job.nbytes}, wrote {ref.size}"
+            self._reuse.note(job, fingerprints, ref)
+            self.done[number] = Written(ref, installed)
+            self._tell(BlobDone(_name(job), ref.size, installed))
+        except BaseException as error:  # noqa: BLE001 - raised by the thread that waits
+            self._fail(error)
         finally:
             blob.close()
-        assert ref.size == job.nbytes, f"`{name}`: planned {job.nbytes}, wrote {ref.size}"
-        return Written(ref, installed), fingerprints
+            self._backlog.release()
 
-    def _tensor(self, plan: TensorPlan, write: Callable[[Buffer], None]) -> list[bytes]:
-        # The first part streams; the small ones wait for their turn in the file.
-        later: list[list[bytes]] = [[] for _ in plan.parts[1:]]
+    def _fail(self, error: BaseException) -> None:
+        # The first one; what follows is that others were stopped.
+        self._errors.append(error)
+        self._stop.set()
+        self._wake()
 
-        def encode(rows: memoryview) -> None:
-            first, *rest = plan.codec.encode(rows).parts
-            write(first)
-            for pieces, piece in zip(later, rest, strict=True):
-                pieces.append(bytes(piece))
-
-        row = plan.codec.row_bytes(plan.shape)
-        whole_rows = max(1, CHUNK // row) * row
-        fingerprints = [
-            self._copy((source.file, source.offset, source.nbytes), encode, whole_rows)
-            for source in plan.sources
-        ]
-        for pieces in later:
-            for piece in pieces:
-                write(piece)
-        return fingerprints
-
-    def _copy(
-        self, source: Piece, write: Callable[[memoryview], None], chunk: int = CHUNK
-    ) -> bytes:
-        file, offset, nbytes = source
-        fingerprint = self._reuse.fingerprint()
-        buffer = self._buffer(min(chunk, max(nbytes, 1)))
-        with opened(file) as descriptor:
-            for start in range(0, nbytes, chunk):
-                if self.stop.is_set():
-                    raise StoppedError
-                piece = buffer[: min(chunk, nbytes - start)]
-                read_exactly(file, descriptor, piece, offset + start)
-                fingerprint.update(piece)
-                write(piece)
-        return fingerprint.digest()
-
-    def _buffer(self, size: int) -> memoryview:
-        buffer: memoryview | None = getattr(self._own, "buffer", None)
-        if buffer is None or len(buffer) < size:
-            buffer = self._own.buffer = memoryview(bytearray(max(size, CHUNK)))
-        return buffer
+    def _wake(self) -> None:
+        with self._turn:
+            self._turn.notify_all()
 
     def _tell(self, event: Event) -> None:
-        with self._mutex:
+        with self._telling:
             self._listen(event)
+
+
+class _Fingerprints:
+    """One for each source of a blob, from their chunks in order."""
+
+    def __init__(self, reuse: Reuse) -> None:
+        self.found: list[bytes] = []
+        self._reuse = reuse
+        self._current = reuse.fingerprint()
+
+    def update(self, chunk: Chunk, rows: memoryview) -> None:
+        self._current.update(rows)
+        if chunk.ends_source:
+            self.found.append(self._current.digest())
+            self._current = self._reuse.fingerprint()
+
+
+def _name(job: Job) -> str:
+    return job.file.path if isinstance(job, FilePlan) else job.name
+
+
+def _codecs(job: Job) -> list[Codec]:
+    """The codecs that make something else of the source's bytes."""
+    tensors = job.tensors if isinstance(job, BlobPlan) else ()
+    return [tensor.codec for tensor in tensors if not isinstance(tensor.codec, Plain)]
+
+
+def _nonfinite(tensor: TensorPlan, count: int) -> InputError:
+    target = tensor.quant.name if tensor.quant is not None else tensor.parts[0].dtype
+    values = "a value" if count == 1 else f"{count} values"
+    return InputError(
+        f"`{printable(tensor.name)}` has {values} that {target} cannot hold: NaN, infinite or "
+        "too large",
+        code="E_QUANT_NONFINITE",
+        hint="Keep this tensor as it is, or pass `--allow-nonfinite`",
+    )

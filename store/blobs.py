@@ -164,7 +164,15 @@ class BlobStore:
 
 
 class BlobWriter:
-    """A blob being written: bytes are hashed on their way into a partial file."""
+    """A blob being written into a partial file.
+
+    What is known in the order of the file is written and hashed at once. What is known in
+    another order is placed, by any thread, and hashed when its turn comes: every byte of the
+    file goes through the hash once, from the first to the last.
+
+    Attributes:
+        size: bytes that were hashed so far.
+    """
 
     def __init__(self, fs: FileSystem, file: File) -> None:
         self._fs = fs
@@ -178,12 +186,36 @@ class BlobWriter:
         return self._file.path
 
     def write(self, chunk: Buffer) -> None:
-        """Append a chunk; the caller may reuse its buffer afterwards."""
+        """Write what comes next; the caller may reuse its buffer afterwards."""
+        self.place(chunk, self.size)
+        self.hash(chunk)
+
+    def place(self, chunk: Buffer, offset: int) -> None:
+        """Write a chunk where it belongs, before its turn."""
+        self._fs.write_at(self._file, chunk, offset)
+
+    def hash(self, chunk: Buffer) -> None:
+        """Take the next bytes of the file, which were placed, from memory."""
         # Flat, because the length of an array's view counts its items.
         view = memoryview(chunk).cast("B")
         self._sha256.update(view)
-        self._fs.write(self._file, view)
         self.size += len(view)
+
+    def hash_placed(self, nbytes: int, buffer: memoryview) -> None:
+        """Take the next bytes of the file, which were placed, from the file.
+
+        They were written a moment ago: the page cache has them.
+
+        Raises:
+            IntegrityError: they are not there.
+        """
+        end = self.size + nbytes
+        while self.size < end:
+            wanted = buffer[: min(len(buffer), end - self.size)]
+            count = self._fs.read_into(self._file, wanted, self.size)
+            if count == 0:
+                raise self._is_short(self.size, end)
+            self.hash(wanted[:count])
 
     def finish(self) -> BlobRef:
         """Make the content durable and read-only, and close the file.
@@ -196,13 +228,16 @@ class BlobWriter:
         actual = self._fs.status_of(self._file).size
         self.close()
         if actual != self.size:
-            message = f"`{self.path}` has {actual} bytes after {self.size} were written"
-            raise IntegrityError(message, code="E_SHORT_WRITE")
+            raise self._is_short(actual, self.size)
         return BlobRef(Digest(self._sha256.hexdigest()), self.size)
 
     def close(self) -> None:
         """Close the file, finished or not."""
         self._fs.close(self._file)
+
+    def _is_short(self, actual: int, written: int) -> IntegrityError:
+        message = f"`{self.path}` has {actual} bytes after {written} were written"
+        return IntegrityError(message, code="E_SHORT_WRITE")
 
 
 HEAL: Final = "`ingot verify` shows what is damaged; creating the model again heals it"

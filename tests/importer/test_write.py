@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from importer import write as writing
+from importer import crew
 from importer.events import BlobDone, Wrote
 from importer.inventory import read_inventory
 from importer.pipeline import ImportRequest, import_model, plan_import
@@ -61,7 +61,7 @@ def test_threads_change_no_byte(store, source, threads):
 def test_the_size_of_a_chunk_changes_no_byte(store, source, chunk, monkeypatch):
     other = Store(store.layout.root.with_name("other"))
     run(other, source)
-    monkeypatch.setattr(writing, "CHUNK", chunk)
+    monkeypatch.setattr(crew, "CHUNK", chunk)
 
     run(store, source, 2)
 

@@ -40,13 +40,14 @@ def make_manifest(tensors=TENSORS, config=CONFIG):
 
 
 def write_blobs(writer, tensors=TENSORS, config=CONFIG):
-    """Write what `make_manifest` names, each tensor in two chunks."""
+    """Write what `make_manifest` names, each tensor in two chunks, the end before the rest."""
     for tensor, data in tensors.items():
         content = tensor_blob(tensor, data)
         blob = writer.new_blob()
         try:
-            blob.write(content[:8])
-            blob.write(memoryview(content)[8:])
+            blob.place(content[-8:], len(content) - 8)
+            blob.write(memoryview(content)[:-8])
+            blob.hash_placed(8, memoryview(bytearray(5)))
             writer.commit(blob)
         finally:
             blob.close()

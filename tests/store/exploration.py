@@ -201,7 +201,7 @@ class Explorer:
             for error, lasting in itertools.product(ERRORS, (False, True)):
                 if lasting or operation.can_fail_with(error):
                     yield Fault(point, error, lasting)
-            if operation.name == "write":
+            if operation.name in {"write", "write_at"}:
                 yield Fault(point, errno.ENOSPC, lasting=True, short=True)
 
     def _at(self, point: int) -> str:

@@ -38,6 +38,11 @@ class Inode:
         """Whether a crash leaves the content of a file as it is."""
         return self.data == self.saved_data
 
+    def place(self, data: bytes, offset: int) -> None:
+        """Write somewhere; what was never written before reads as zeros."""
+        self.data += bytes(max(0, offset - len(self.data)))
+        self.data[offset : offset + len(data)] = data
+
 
 @dataclass(frozen=True, slots=True)
 class Update:

@@ -21,6 +21,7 @@ MUTATING = frozenset(
     [
         "create",
         "write",
+        "write_at",
         "sync",
         "freeze",
         "sync_directory",
@@ -32,7 +33,7 @@ MUTATING = frozenset(
         "try_lock",
     ]
 )
-NEEDS_SPACE = frozenset(["create", "write", "rename", "link", "mkdir"])
+NEEDS_SPACE = frozenset(["create", "write", "write_at", "rename", "link", "mkdir"])
 NEEDS_DESCRIPTOR = frozenset(["create", "open", "sync_directory", "entries", "try_lock"])
 
 
@@ -187,6 +188,16 @@ class SimFS(FileSystem):
                 inode.data += taken[: len(taken) // 2]
             raise error
         inode.data += taken
+
+    def write_at(self, file: File, data: Buffer, offset: int) -> None:
+        inode = self._inode(file)
+        taken = bytes(memoryview(data).cast("B"))
+        error = self._logged("write_at", file.path)
+        if error is not None:
+            if self.fault is not None and self.fault.short:
+                inode.place(taken[: len(taken) // 2], offset)
+            raise error
+        inode.place(taken, offset)
 
     def read(self, file: File, size: int, offset: int) -> bytes:
         self._enter("read", file.path)

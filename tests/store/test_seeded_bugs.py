@@ -147,7 +147,7 @@ def ignore_a_failed_write(patch):
     def credulous(self, chunk):
         self._sha256.update(chunk)
         with contextlib.suppress(OSError):
-            self._fs.write(self._file, chunk)
+            self._fs.write_at(self._file, chunk, self.size)
         self.size = self._fs.status_of(self._file).size
 
     patch.setattr(BlobWriter, "write", credulous)
