@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import Final
 
 from importer import codecs
 from importer.chunks import Chunk
@@ -21,6 +22,9 @@ from store.blobs import BlobWriter
 from store.errors import InputError
 from store.text import printable
 from store.writer import Writer
+
+_WORTH_RESERVING: Final = 1 << 18
+"""Bytes of a blob from which on less work in writing outweighs one more call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +131,7 @@ class _Engine:
                 self._working = count
                 for _ in range(count):
                     workers.submit(self._work)
-                self._prepare_kernels()
+                self._prepare_kernels([self._jobs[number] for number in left])
                 workers.shutdown()
                 self._committers.shutdown()
             finally:
@@ -137,19 +141,19 @@ class _Engine:
         if self._errors:
             raise self._errors[0]
 
-    def _prepare_kernels(self) -> None:
+    def _prepare_kernels(self, jobs: list[Job]) -> None:
         """Make kernels ready when a blob is to be encoded; by the thread that else waits.
 
         Meanwhile workers do what needs none: all would wait for the one lock of the compiler.
         """
-        jobs = [self._jobs[number] for number in self._coded]
         with self._turn:
             self._turn.wait_for(lambda: self._kernels is _Kernels.WANTED or not self._working)
             if self._kernels is not _Kernels.WANTED:
                 return
+        coded = [job for job in jobs if _codecs(job)]
         reason = codecs.prepare(
-            {codec for job in jobs for codec in _codecs(job)},
-            sum(nbytes for job in jobs for _, _, nbytes in pieces_of(job)),
+            {codec for job in coded for codec in _codecs(job)},
+            sum(nbytes for job in coded for _, _, nbytes in pieces_of(job)),
             lambda: self._tell(Compiling()),
         )
         if reason is not None:
@@ -217,6 +221,8 @@ class _Engine:
     def _make(self, number: int, job: Job) -> None:
         blob = self._writer.new_blob()
         try:
+            if job.nbytes >= _WORTH_RESERVING:
+                blob.reserve(job.nbytes)
             if isinstance(job, BlobPlan):
                 blob.write(job.header)
                 self._tell(Wrote(job.name, len(job.header)))

@@ -109,6 +109,20 @@ class FileSystem:
                 view = view[count:]
                 offset += count
 
+    def reserve(self, file: File, nbytes: int) -> None:
+        """Set aside the space that a file will need, if the file system can."""
+        from store import linux  # noqa: PLC0415 - ctypes is for those who write much
+
+        with _naming(file.path):
+            linux.reserve(file.descriptor, nbytes)
+
+    def start_sync(self, file: File, offset: int, nbytes: int) -> None:
+        """Begin to make a part of a file durable, so that `sync` finds less to do."""
+        from store import linux  # noqa: PLC0415 - see above
+
+        if self.is_durable:
+            linux.start_writing_back(file.descriptor, offset, nbytes)
+
     def read(self, file: File, size: int, offset: int) -> bytes:
         """Read up to `size` bytes at `offset`; fewer only at the end."""
         with _naming(file.path):

@@ -45,6 +45,7 @@ def write_blobs(writer, tensors=TENSORS, config=CONFIG):
         content = tensor_blob(tensor, data)
         blob = writer.new_blob()
         try:
+            blob.reserve(len(content))
             blob.place(content[-8:], len(content) - 8)
             blob.write(memoryview(content)[:-8])
             blob.hash_placed(8, memoryview(bytearray(5)))

@@ -33,7 +33,7 @@ MUTATING = frozenset(
         "try_lock",
     ]
 )
-NEEDS_SPACE = frozenset(["create", "write", "write_at", "rename", "link", "mkdir"])
+NEEDS_SPACE = frozenset(["create", "reserve", "write", "write_at", "rename", "link", "mkdir"])
 NEEDS_DESCRIPTOR = frozenset(["create", "open", "sync_directory", "entries", "try_lock"])
 
 
@@ -198,6 +198,13 @@ class SimFS(FileSystem):
                 inode.place(taken[: len(taken) // 2], offset)
             raise error
         inode.place(taken, offset)
+
+    def reserve(self, file: File, nbytes: int) -> None:  # noqa: ARG002 - space has no size
+        self._inode(file)
+        self._enter("reserve", file.path)
+
+    def start_sync(self, file: File, offset: int, nbytes: int) -> None:
+        """Promise nothing: as if the disk had not begun yet."""
 
     def read(self, file: File, size: int, offset: int) -> bytes:
         self._enter("read", file.path)
