@@ -1,0 +1,55 @@
+"""Two system calls that python does not offer, where there is Linux; nothing elsewhere."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import functools
+import os
+import sys
+from typing import Any, Final
+
+_KEEP_SIZE: Final = 1
+_WRITE: Final = 2
+_UNSUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
+
+
+def reserve(descriptor: int, nbytes: int) -> None:
+    """Have the file system set aside space for a file, whose size stays as it is.
+
+    Not `os.posix_fallocate`, which writes zeros where the file system cannot do it.
+
+    Raises:
+        OSError: there is no such space.
+    """
+    call = _libc("fallocate")
+    if call is None or call(descriptor, _KEEP_SIZE, 0, nbytes) == 0:
+        return
+    number = ctypes.get_errno()
+    if number not in _UNSUPPORTED:
+        raise OSError(number, os.strerror(number))
+
+
+def start_writing_back(descriptor: int, offset: int, nbytes: int) -> None:
+    """Begin to write a part of a file to the disk, and do not wait.
+
+    A failure is not told here: the next fsync of the descriptor reports it.
+    """
+    call = _libc("sync_file_range")
+    if call is not None:
+        call(descriptor, offset, nbytes, _WRITE)
+
+
+@functools.cache
+def _libc(name: str) -> Any:  # noqa: ANN401 - ctypes has no narrower type for all of libc
+    if sys.platform != "linux":
+        return None
+    call = getattr(ctypes.CDLL(None, use_errno=True), name, None)
+    if call is not None:
+        integer = ctypes.c_int64
+        kinds = {
+            "fallocate": (ctypes.c_int, ctypes.c_int, integer, integer),
+            "sync_file_range": (ctypes.c_int, integer, integer, ctypes.c_uint),
+        }
+        call.argtypes = kinds[name]
+    return call
