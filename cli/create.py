@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import JobsOpt, JsonOpt, NameArg, StoreOpt, open_store, threads
+from cli.options import (
+    JobsOpt,
+    JsonOpt,
+    MaxMemoryOpt,
+    NameArg,
+    NoFsyncOpt,
+    StoreOpt,
+    memory,
+    open_store,
+    threads,
+)
 
 if TYPE_CHECKING:
     from importer.pipeline import ImportResult
@@ -116,6 +126,8 @@ def create(
         bool, typer.Option("--rehash", help="Believe no blob that is there already.")
     ] = False,
     jobs: JobsOpt = None,
+    max_memory: MaxMemoryOpt = None,
+    no_fsync: NoFsyncOpt = False,
     store: StoreOpt = None,
     json: JsonOpt = False,
 ) -> None:
@@ -149,10 +161,11 @@ def create(
         asked,
         variant=variant,
         threads=threads(jobs),
+        max_memory=memory(max_memory),
         rehash=rehash,
         strict=strict,
     )
-    with open_store(store) as opened, listening() as listen:
+    with open_store(store, is_durable=not no_fsync) as opened, listening() as listen:
         plan = plan_import(request, opened, listen, only_headers=dry_run)
         if dry_run:
             new = new_jobs(plan, opened, trusts=not rehash)

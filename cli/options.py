@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,11 +30,21 @@ JobsOpt = Annotated[
     int | None,
     typer.Option("--jobs", metavar="N", min=1, help="Threads; as many as cores by default."),
 ]
+MaxMemoryOpt = Annotated[
+    str | None,
+    typer.Option(
+        "--max-memory",
+        metavar="SIZE",
+        help="Use fewer threads where more would need more memory than this, such as 512M.",
+    ),
+]
+NoFsyncOpt = Annotated[bool, typer.Option("--no-fsync", hidden=True)]
 
 
-def open_store(root: str | None) -> Store:
+def open_store(root: str | None, *, is_durable: bool = True) -> Store:
     """Open the store that the flag, the environment or the default names."""
     from store import Store
+    from store.fs import FileSystem
 
     if root == "":  # as of `--store "$UNSET"`: not the current directory
         raise UsageError("`--store` is empty, expected a directory", code="E_STORE_PATH")
@@ -49,13 +60,29 @@ def open_store(root: str | None) -> Store:
     if place.exists() and not place.is_dir():
         message = f"store `{place}` is a file, expected a directory"
         raise StorageError(message, code="E_STORE_PATH", hint="Name another with `--store`")
-    return Store(place, allow_unsafe=allow_unsafe)
+    fs = FileSystem()
+    fs.is_durable = is_durable
+    return Store(place, fs, allow_unsafe=allow_unsafe)
 
 
 def threads(jobs: int | None) -> int:
     """The number of threads: as asked, or one for each core that we may use."""
-    if jobs is not None:
-        return jobs
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    from importer.resources import cores
+
+    return jobs if jobs is not None else cores()
+
+
+def memory(text: str | None) -> int | None:
+    """Read a size such as 512M, 1.5GiB or 800MB; bytes."""
+    if text is None:
+        return None
+    found = _SIZE.fullmatch(text.strip())
+    if found is None:
+        raise UsageError(
+            f"`--max-memory {text}`: expected a size such as 512M or 2G", code="E_USAGE"
+        )
+    number, unit, is_decimal = found[1], found[2].upper(), found[3].upper() == "B"
+    return int(float(number) * (1000 if is_decimal else 1024) ** " KMGT".index(unit or " "))
+
+
+_SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,9})?) *([KMGT]?)(i?B|i?)", re.IGNORECASE | re.ASCII)

@@ -17,6 +17,8 @@ from store.blobs import BlobWriter
 
 CHUNK: Final = 1 << 20
 """Bytes read at a time: below 512 KiB threads spend their time handing over the GIL."""
+_DEEPEST: Final = 32
+"""Chunks of a blob that are worked on at a time: hashing is faster than so many threads."""
 
 
 class StoppedError(Exception):
@@ -120,7 +122,7 @@ class Crew:
     def _depth(self) -> int:
         idle = self._threads - self._busy
         # One more than there are threads, so that none waits for this one to hash.
-        return 1 - -idle // max(1, self._busy) if idle > 0 else 0
+        return min(idle // max(1, self._busy) + 1, _DEEPEST) if idle > 0 else 0
 
     def _place(self, chunk: Chunk, blob: BlobWriter) -> Placed:
         buffer = self._take_buffer(chunk.nbytes)

@@ -15,6 +15,7 @@ from importer.fetch import fetched
 from importer.inventory import Inventory, read_inventory, take_inventory
 from importer.plan import BlobPlan, FilePlan, Plan, make_plan
 from importer.recipe import PLAIN, Recipe
+from importer.resources import affordable
 from importer.reuse import Job, Reuse
 from importer.sources.named import HubSource
 from importer.sources.tree import check_unchanged
@@ -34,7 +35,7 @@ class ImportRequest:
         source: a directory or file, or a repository on the Hub.
         recipe: what becomes of the tensors, or what to make a recipe of.
         variant: of the weights, such as `fp16`, or None.
-        threads: that write blobs.
+        threads: that write blobs, if `max_memory`, in bytes, suffices for so many.
         rehash: believe nothing that the store noted earlier.
         strict: refuse a plan in which a tensor does not fit its rule.
     """
@@ -44,6 +45,7 @@ class ImportRequest:
     recipe: Recipe | Asked = PLAIN
     variant: str | None = None
     threads: int = 1
+    max_memory: int | None = None
     rehash: bool = False
     strict: bool = False
 
@@ -108,6 +110,8 @@ def import_model(
         OSError: likewise.
     """
     store.catalog.check_case(request.name)
+    quantizes = any(tensor.quant is not None for tensor in plan.tensors)
+    threads = affordable(request.threads, request.max_memory, quantizes=quantizes)
     jobs = plan.jobs
     new = new_jobs(plan, store, trusts=not request.rehash)
     check_space(store, (job.nbytes for job in new))
@@ -118,7 +122,7 @@ def import_model(
         reuse = Reuse(store, plan, trusts=not request.rehash)
 
         def write(some: Sequence[Job]) -> list[Written]:
-            return write_blobs(some, writer, reuse, request.threads, listen)
+            return write_blobs(some, writer, reuse, threads, listen)
 
         written = write(jobs)
         config = Written(*writer.put(config_bytes(plan)))
