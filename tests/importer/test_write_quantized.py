@@ -1,0 +1,316 @@
+"""Quantized blobs: what the codec says, whatever the threads, in bounded memory, or refused."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import tracemalloc
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from importer import codecs, crew
+from importer.codecs import Encoded
+from importer.codecs.base import Part
+from importer.events import BlobDone, Compiling, NoKernels, Wrote
+from importer.pipeline import ImportRequest, plan_import
+from importer.quant import QUANT_TYPES
+from importer.recipe import Recipe, Rule
+from importer.reuse import Reuse
+from importer.write import write_blobs
+from store import Installed, ModelName, Store
+from store.errors import InputError
+from tests.importer.builders import REPOSITORY, blobs, create, model
+
+ALL = {name: Recipe(name, (Rule("*", quant, "asked"),)) for name, quant in QUANT_TYPES.items()}
+KEPT = Rule("*norm*", None, "kept")
+INT4 = Recipe("int4", (KEPT, *ALL["int4"].rules))
+NAN, INFINITY, ONE = 0x7FC0, 0xFF80, 0x3F80
+
+
+def weights(seed, *shape):
+    """BF16 of the size of weights."""
+    values = np.random.default_rng(seed).normal(0, 0.02, shape).astype(np.float32)
+    return "BF16", shape, (values.view(np.uint32) >> 16).astype(np.uint16).tobytes()
+
+
+def tensors():
+    """Single tensors and a group of experts, most of several chunks of 4 KiB."""
+    found = {
+        f"model.layers.{n}.mlp.up_proj.weight": weights(n, 24, 64 * n) for n in range(1, 6)
+    }
+    found |= {f"model.layers.0.mlp.experts.{n}.w": weights(n, 8 + n, 128) for n in range(9)}
+    stacked = weights(7, 5, 16, 64)
+    return found | {"stack": stacked, "norm": ("F32", (70,)), "none": ("F16", (0, 64))}
+
+
+@pytest.fixture
+def source(tmp_path):
+    return model(tmp_path / "m", tensors(), tokenizer__model=bytes(5000))
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "store")
+
+
+def other(store, name="other"):
+    return Store(store.layout.root.with_name(name))
+
+
+def plan_of(store, source, recipe=INT4):
+    return plan_import(ImportRequest(ModelName.parse("m"), source, recipe), store)
+
+
+def carry_out(store, plan, threads=1, listen=lambda _: None, **options):
+    """Write a plan's blobs; nothing is published."""
+    with store.writing("") as writer:
+        return write_blobs(plan.jobs, writer, Reuse(store, plan), threads, listen, **options)
+
+
+@pytest.mark.parametrize("quant", ALL)
+def test_a_blob_is_its_header_and_what_the_codec_makes_of_the_whole_tensor(
+    store, source, quant, monkeypatch
+):
+    monkeypatch.setattr(crew, "CHUNK", 4096)
+    recipe = Recipe(quant, (KEPT, *ALL[quant].rules))
+    plan = plan_of(store, source, recipe)
+    content = (source / "model.safetensors").read_bytes()
+
+    written = carry_out(store, plan, threads=3)
+
+    for blob, done in zip(plan.blobs, written, strict=False):
+        expected = blob.header
+        for tensor in blob.tensors:
+            (found,) = tensor.sources
+            rows = bytearray(content[found.offset : found.offset + found.nbytes])
+            parts = tensor.codec.encode(memoryview(rows)).parts if rows else ()
+            expected += b"".join(map(bytes, parts))
+        assert store.blobs.path(done.ref.digest).read_bytes() == expected
+
+
+@pytest.mark.parametrize("chunk", [1, 100, 4096, 1 << 19])
+@pytest.mark.parametrize("threads", [1, 2, 4, 7])
+def test_neither_threads_nor_chunks_change_a_byte(store, source, threads, chunk, monkeypatch):
+    create(other(store), source, recipe=INT4)
+    monkeypatch.setattr(crew, "CHUNK", chunk)
+
+    create(store, source, recipe=INT4, threads=threads)
+
+    assert blobs(store) == blobs(other(store))
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_sources_that_follow_each_other_are_one_tensor(store, tmp_path, threads, monkeypatch):
+    parts = {f"w.{n}": weights(n, 4, 64) for n in range(5)}
+    whole = "BF16", (5, 4, 64), b"".join(data for *_, data in parts.values())
+    source = model(tmp_path / "m", {**parts, "w": whole})
+    plan = plan_of(store, source, ALL["int4"])
+    stacked = next(blob for blob in plan.blobs if blob.name == "w")
+    single = [tensor for tensor in plan.tensors if tensor.name != "w"]
+    (tensor,) = stacked.tensors
+    sources = tuple(source for one in single for source in one.sources)
+    again = replace(stacked, tensors=(replace(tensor, sources=sources),))
+    monkeypatch.setattr(crew, "CHUNK", 256)
+
+    with store.writing("") as writer:
+        reuse = Reuse(store, plan)
+        one, two = (
+            write_blobs([job], writer, reuse, threads, lambda _: None)[0]
+            for job in (stacked, again)
+        )
+
+    assert one.ref == two.ref
+    assert (one.installed, two.installed) == (Installed.NEW, Installed.REUSED)
+
+
+def test_events_count_every_byte_that_is_written(store, source):
+    events = []
+
+    written = carry_out(store, plan_of(store, source), 4, events.append)
+
+    sizes = {}
+    for event in events:
+        if isinstance(event, Wrote):
+            sizes[event.blob] = sizes.get(event.blob, 0) + event.nbytes
+    done = {event.blob: event.nbytes for event in events if isinstance(event, BlobDone)}
+    assert sizes == done
+    assert sorted(done.values()) == sorted(one.ref.size for one in written)
+
+
+# What a type cannot hold.
+
+
+def spoilt(tmp_path, *bad):
+    """A model with some bad values in three of its rows."""
+    dtype, shape, data = weights(1, 64, 128)
+    bits = np.frombuffer(data, np.uint16).copy()
+    bits[: 1000 * len(bad) : 1000] = bad
+    return model(
+        tmp_path / "m", {"good": weights(2, 8, 64), "bad": (dtype, shape, bits.tobytes())}
+    )
+
+
+@pytest.fixture
+def small_chunks(monkeypatch):
+    monkeypatch.setattr(crew, "CHUNK", 512)
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize(
+    ("values", "count"), [([NAN], "a value"), ([NAN, ONE, INFINITY, INFINITY], "3 values")]
+)
+def test_values_that_are_not_finite_are_refused(store, tmp_path, values, count, threads):
+    source = spoilt(tmp_path, *values)
+
+    with pytest.raises(InputError, match=f"^`bad` has {count} that int4 cannot hold") as caught:
+        create(store, source, recipe=INT4, threads=threads)
+
+    assert (caught.value.code, caught.value.exit_code) == ("E_QUANT_NONFINITE", 3)
+    assert store.catalog.find(ModelName.parse("m")) is None
+    assert list(store.layout.tmp.iterdir()) == []
+
+
+def test_values_that_are_not_finite_may_be_allowed(store, tmp_path):
+    plan = plan_of(store, spoilt(tmp_path, NAN))
+
+    written = carry_out(store, plan, allow_nonfinite=True)
+
+    assert [done.ref.size for done in written] == [job.nbytes for job in plan.jobs]
+
+
+def test_values_of_a_tensor_that_is_kept_are_not_looked_at(store, tmp_path):
+    create(store, spoilt(tmp_path, NAN, INFINITY), threads=2)
+
+
+# Memory and threads.
+
+
+def test_memory_does_not_grow_with_a_tensor(store, tmp_path, monkeypatch):
+    monkeypatch.setattr(crew, "CHUNK", 1 << 17)
+    nbytes = 60 << 20  # for more, numba would be loaded
+    source = model(tmp_path / "m", {"w": ("BF16", (nbytes // 512, 256), bytes(nbytes))})
+    plan = plan_of(store, source)
+    carry_out(store, plan_of(store, spoilt(tmp_path / "warm")))  # imports
+
+    tracemalloc.start()
+    carry_out(store, plan, threads=2)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    # Its scales and biases alone are 7.5 MiB.
+    assert peak < 6 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """A codec that goes on only when two threads use it at the same time."""
+
+    met: threading.Barrier
+
+    def parts(self, shape):
+        return (Part("", "U8", shape),)
+
+    def row_bytes(self, _):
+        return 1
+
+    def encode(self, rows):
+        self.met.wait(30)
+        return Encoded((rows,))
+
+
+def test_one_large_tensor_keeps_several_threads_busy(store, tmp_path, monkeypatch):
+    monkeypatch.setattr(crew, "CHUNK", 100)
+    source = model(tmp_path / "m", {"w": ("U8", (800,))})
+    plan = plan_of(store, source, Recipe("kept", (Rule("*", None, "kept"),)))
+    (blob,) = plan.blobs
+    (tensor,) = blob.tensors
+    meeting = Meeting(threading.Barrier(2))
+    job = replace(blob, tensors=(replace(tensor, codec=meeting),))
+
+    with store.writing("") as writer:
+        (done,) = write_blobs([job], writer, Reuse(store, plan), 2, lambda _: None)
+
+    assert done.ref == carry_out(other(store), plan)[0].ref
+
+
+# Kernels.
+
+
+def test_kernels_are_made_ready_while_what_needs_none_is_written(store, source, monkeypatch):
+    plan = plan_of(store, source)
+    kept = {blob.name for blob in plan.blobs if blob.tensors[0].quant is None}
+    kept |= {file.file.path for file in plan.files}
+    missing, are_done = set(kept), threading.Event()
+
+    def listen(event):
+        if isinstance(event, BlobDone):
+            missing.discard(event.blob)
+            if not missing:
+                are_done.set()
+
+    prepared = []
+
+    def prepare(codecs_, nbytes, announce):
+        assert are_done.wait(30)
+        prepared.append((codecs_, nbytes))
+        announce()
+
+    monkeypatch.setattr(codecs, "prepare", prepare)
+    events = []
+    carry_out(store, plan, 1, lambda event: (events.append(event), listen(event)))
+
+    quantized = [tensor for tensor in plan.tensors if tensor.quant is not None]
+    nbytes = sum(source.nbytes for tensor in quantized for source in tensor.sources)
+    assert prepared == [({tensor.codec for tensor in quantized}, nbytes)]
+    assert Compiling() in events
+
+
+def test_a_lack_of_kernels_is_told(store, source, monkeypatch):
+    monkeypatch.setattr(codecs, "prepare", lambda *_: "ImportError: no numba")
+    events = []
+
+    carry_out(store, plan_of(store, source), 2, events.append)
+
+    assert NoKernels("ImportError: no numba") in events
+
+
+def test_kernels_are_not_made_ready_for_what_is_reused(store, source, monkeypatch):
+    create(store, source, recipe=INT4)
+    moved = source.rename(source.with_name("moved"))
+    monkeypatch.setattr(codecs, "prepare", lambda *_: pytest.fail("not needed"))
+
+    result = create(store, moved, recipe=INT4, threads=2)
+
+    assert result.tally(Installed.NEW) == (0, 0)
+
+
+IMPORT = """
+import sys
+from pathlib import Path
+from importer.quant import QUANT_TYPES
+from importer.recipe import Recipe, Rule
+from store import Store
+from tests.importer.builders import create
+rules = Rule("*norm*", None, "kept"), Rule("*", QUANT_TYPES["int4"], "asked")
+create(Store(Path(sys.argv[1])), Path(sys.argv[2]), recipe=Recipe("int4", rules))
+print([name for name in ("importer.codecs.engine", "numba") if name in sys.modules])
+"""
+
+
+def test_an_import_that_reuses_everything_needs_no_arithmetic(store, source):
+    create(store, source, recipe=INT4)
+    store.close()
+
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORT, str(store.layout.root), str(source)],
+        cwd=REPOSITORY,
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+
+    assert done.stdout == "[]\n"
