@@ -122,7 +122,8 @@ def import_model(
         reuse = Reuse(store, plan, trusts=not request.rehash)
 
         def write(some: Sequence[Job]) -> list[Written]:
-            return write_blobs(some, writer, reuse, threads, listen)
+            allowed = plan.recipe.allow_nonfinite
+            return write_blobs(some, writer, reuse, threads, listen, allow_nonfinite=allowed)
 
         written = write(jobs)
         config = Written(*writer.put(config_bytes(plan)))

@@ -24,8 +24,10 @@ from store import Installed, ModelName, Store
 from store.errors import InputError
 from tests.importer.builders import REPOSITORY, blobs, create, model
 
-ALL = {name: Recipe(name, (Rule("*", quant, "asked"),)) for name, quant in QUANT_TYPES.items()}
-KEPT = Rule("*norm*", None, "kept")
+ALL = {
+    name: Recipe(name, (Rule(("*",), quant, "asked"),)) for name, quant in QUANT_TYPES.items()
+}
+KEPT = Rule(("*norm*",), None, "kept", optional=True)
 INT4 = Recipe("int4", (KEPT, *ALL["int4"].rules))
 NAN, INFINITY, ONE = 0x7FC0, 0xFF80, 0x3F80
 
@@ -225,7 +227,7 @@ class Meeting:
 def test_one_large_tensor_keeps_several_threads_busy(store, tmp_path, monkeypatch):
     monkeypatch.setattr(crew, "CHUNK", 100)
     source = model(tmp_path / "m", {"w": ("U8", (800,))})
-    plan = plan_of(store, source, Recipe("kept", (Rule("*", None, "kept"),)))
+    plan = plan_of(store, source, Recipe("kept", (Rule(("*",), None, "kept"),)))
     (blob,) = plan.blobs
     (tensor,) = blob.tensors
     meeting = Meeting(threading.Barrier(2))
@@ -295,7 +297,7 @@ from importer.quant import QUANT_TYPES
 from importer.recipe import Recipe, Rule
 from store import Store
 from tests.importer.builders import create
-rules = Rule("*norm*", None, "kept"), Rule("*", QUANT_TYPES["int4"], "asked")
+rules = Rule(("*norm*",), None, "kept", optional=True), Rule(("*",), QUANT_TYPES["int4"], "asked")
 create(Store(Path(sys.argv[1])), Path(sys.argv[2]), recipe=Recipe("int4", rules))
 print([name for name in ("importer.codecs.engine", "numba") if name in sys.modules])
 """
