@@ -26,13 +26,21 @@ class Row(Generic[_Tensor]):
 
     Attributes:
         pattern: their names, with `{0-31}` where the numbers differ.
-        first: of them; the others are like it.
-        repeats: how many there are.
+        members: at least one; they agree in what was asked for.
     """
 
     pattern: str
-    first: _Tensor
-    repeats: int
+    members: tuple[_Tensor, ...]
+
+    @property
+    def first(self) -> _Tensor:
+        """One of them."""
+        return self.members[0]
+
+    @property
+    def repeats(self) -> int:
+        """How many there are."""
+        return len(self.members)
 
 
 def collapse(
@@ -66,7 +74,7 @@ def _rows(group: list[_Tensor]) -> list[Row[_Tensor]]:
         return [row for part in parts.values() for row in _rows(part)]
     ranges = iter(columns)
     pattern = _NUMBER.sub(lambda _: _ranges(next(ranges)), group[0].name)
-    return [Row(pattern, group[0], len(group))]
+    return [Row(pattern, tuple(group))]
 
 
 def _ranges(values: list[int]) -> str:

@@ -114,6 +114,12 @@ def create(
         bool,
         typer.Option("--allow-nonfinite", help="Quantize tensors with NaN or infinity, too."),
     ] = False,
+    report: Annotated[
+        bool,
+        typer.Option(
+            "--report", help="Measure what quantizing costs: `show --quality` prints it."
+        ),
+    ] = False,
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -164,6 +170,7 @@ def create(
         max_memory=memory(max_memory),
         rehash=rehash,
         strict=strict,
+        report=report,
     )
     with open_store(store, is_durable=not no_fsync) as opened, listening() as listen:
         plan = plan_import(request, opened, listen, only_headers=dry_run)

@@ -16,6 +16,7 @@ from importer.events import (
     Fetched,
     Fetching,
     Listener,
+    Measuring,
     NoKernels,
     Planned,
     Published,
@@ -73,6 +74,8 @@ def _say(event: Event) -> None:
                 talk(f"writing {count(blobs - present, 'blob')}{in_all}")
         case Compiling():
             talk("compiling kernels, once")
+        case Measuring(tensors, nbytes):
+            talk(f"measuring {count(tensors, 'quantized tensor')} ({size(nbytes)})")
         case Published(manifest):
             talk(f"published manifest {manifest.short}")
         case Received() | NoKernels() | Wrote() | BlobDone():
@@ -110,6 +113,8 @@ class _Bar:
                 self._bar.reset(self._task, total=nbytes, description="writing")
             case Compiling():
                 self._bar.update(self._task, description="compiling kernels, once")
+            case Measuring(nbytes=nbytes):
+                self._bar.reset(self._task, total=nbytes, description="measuring")
             case Published():
                 self._bar.update(self._task, description="published")
             case Scanned() | NoKernels() | BlobDone():

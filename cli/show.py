@@ -20,6 +20,7 @@ class Sort(StrEnum):
 
     NAME = "name"
     SIZE = "size"
+    ERROR = "error"
 
 
 def show(
@@ -31,9 +32,14 @@ def show(
         bool, typer.Option("--tensors", help="The tensors; GLOB chooses some.")
     ] = False,
     glob: Annotated[
-        str, typer.Argument(metavar="[GLOB]", help="With --tensors: which of them.")
+        str,
+        typer.Argument(metavar="[GLOB]", help="With --tensors or --quality: which of them."),
     ] = "*",
-    sort: Annotated[Sort, typer.Option(help="Of the tensors.")] = Sort.NAME,
+    sort: Annotated[Sort | None, typer.Option(help="Of the tensors.")] = None,
+    quality: Annotated[
+        bool,
+        typer.Option("--quality", help="What quantizing cost, the worst first."),
+    ] = False,
     recipe: Annotated[
         bool, typer.Option("--recipe", help="Only the rules that decided, as a recipe file.")
     ] = False,
@@ -51,7 +57,7 @@ def show(
 
     Example: ingot show llama --tensors '*.mlp.*'
     """
-    from cli.console import out, out_json, warn
+    from cli.console import out, out_json
     from cli.description import document, lines, tensor_lines
     from importer.describe import describe
     from store import ModelName
@@ -65,25 +71,23 @@ def show(
         "system": system,
         "parameters": parameters,
     }
-    if sum(raw.values()) > 1:
-        message = f"only one of {', '.join(f'--{what}' for what in raw)}"
-        raise UsageError(message, code="E_USAGE")
-    if glob != "*" and not tensors:
-        raise UsageError("GLOB goes with --tensors", code="E_USAGE")
+    if sum((*raw.values(), quality)) > 1:
+        names = ", ".join(f"--{what}" for what in ("quality", *raw))
+        raise UsageError(f"only one of {names}", code="E_USAGE")
+    if glob != "*" and not (tensors or quality):
+        raise UsageError("GLOB goes with --tensors or --quality", code="E_USAGE")
+    if sort is Sort.ERROR and not quality:
+        raise UsageError("`--sort error` goes with --quality", code="E_USAGE")
     with open_store(store) as opened:
         model = describe(opened, ModelName.parse(name))
+        if quality:
+            _print_quality(opened, model, glob, sort, json=json)
+            return
         chosen = next((what for what, wanted in raw.items() if wanted), None)
         if chosen is not None:
-            texts = _recipe(model) if recipe else _raw(opened, model, chosen)
-            if json:
-                out_json("show", {"name": str(model.name), chosen: "\n".join(texts)})
-            else:
-                out(line for text in texts for line in _printable_lines(text))
+            _print_raw(opened, model, chosen, json=json)
             return
-        for problem in model.problems:
-            warn(problem)
-        if not model.manifest.is_supported:
-            warn(f"the manifest of {model.name} has an unknown schema or media type")
+        _warn(model)
         by_size = sort is Sort.SIZE
         if json:
             out_json("show", document(opened, model, glob))
@@ -93,6 +97,48 @@ def show(
             out(lines(opened, model, verbose=verbose, by_size=by_size))
     if model.problems:
         raise typer.Exit(5)
+
+
+def _warn(model: Description) -> None:
+    from cli.console import warn
+
+    for problem in model.problems:
+        warn(problem)
+    if not model.manifest.is_supported:
+        warn(f"the manifest of {model.name} has an unknown schema or media type")
+
+
+def _print_quality(
+    store: Store, model: Description, glob: str, sort: Sort | None, *, json: bool
+) -> None:
+    from cli.console import out, out_json
+    from cli.quality import quality_document, quality_lines
+    from importer.quality import read_quality
+    from store import MediaType, limits
+    from store.errors import NotFoundError
+
+    layer = next(model.layers(MediaType.QUALITY), None)
+    if layer is None:
+        raise NotFoundError(
+            f"model `{model.name}` has no report of its quality",
+            code="E_NOT_FOUND",
+            hint="Create it again with `--report`",
+        )
+    found = read_quality(store.blobs.read(layer.ref, limits.QUALITY_BYTES))
+    if json:
+        out_json("show", {"name": str(model.name), "quality": quality_document(found, glob)})
+    else:
+        out(quality_lines(found, glob, sort or Sort.ERROR))
+
+
+def _print_raw(store: Store, model: Description, what: str, *, json: bool) -> None:
+    from cli.console import out, out_json
+
+    texts = _recipe(model) if what == "recipe" else _raw(store, model, what)
+    if json:
+        out_json("show", {"name": str(model.name), what: "\n".join(texts)})
+    else:
+        out(line for text in texts for line in _printable_lines(text))
 
 
 def _recipe(model: Description) -> list[str]:

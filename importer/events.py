@@ -109,6 +109,18 @@ class BlobDone:
 
 
 @dataclass(frozen=True, slots=True)
+class Measuring:
+    """Everything is written; now it is compared with the source.
+
+    Attributes:
+        nbytes: of the source.
+    """
+
+    tensors: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Published:
     """The name stands for the new model."""
 
@@ -125,6 +137,7 @@ Event = (
     | NoKernels
     | Wrote
     | BlobDone
+    | Measuring
     | Published
 )
 Listener = Callable[[Event], None]

@@ -13,7 +13,9 @@ from importer.config import config_bytes
 from importer.events import Listener, Planned, Published, Scanned, silent
 from importer.fetch import fetched
 from importer.inventory import Inventory, read_inventory, take_inventory
+from importer.measure import measure
 from importer.plan import BlobPlan, FilePlan, Plan, make_plan
+from importer.quality import quality_bytes
 from importer.recipe import PLAIN, Recipe
 from importer.resources import affordable
 from importer.reuse import Job, Reuse
@@ -38,6 +40,7 @@ class ImportRequest:
         threads: that write blobs, if `max_memory`, in bytes, suffices for so many.
         rehash: believe nothing that the store noted earlier.
         strict: refuse a plan in which a tensor does not fit its rule.
+        report: measure the quantized tensors, and store what was found.
     """
 
     name: ModelName
@@ -48,6 +51,7 @@ class ImportRequest:
     max_memory: int | None = None
     rehash: bool = False
     strict: bool = False
+    report: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +130,15 @@ def import_model(
             return write_blobs(some, writer, reuse, threads, listen, allow_nonfinite=allowed)
 
         written = write(jobs)
-        config = Written(*writer.put(config_bytes(plan)))
-        manifest = Manifest(
-            Layer(CONFIG_MEDIA_TYPE, config.ref.digest, config.ref.size),
-            tuple(_layer(job, done.ref) for job, done in zip(jobs, written, strict=True)),
-        )
+        layers = [_layer(job, done.ref) for job, done in zip(jobs, written, strict=True)]
+        documents = [config_bytes(plan)]
+        if request.report and quantizes:
+            refs = [done.ref for done in written[: len(plan.blobs)]]
+            documents.append(quality_bytes(measure(store, plan, refs, threads, listen)))
+        made = [Written(*writer.put(document)) for document in documents]
+        config, *reports = [done.ref for done in made]
+        layers += [Layer(MediaType.QUALITY, ref.digest, ref.size) for ref in reports]
+        manifest = Manifest(Layer(CONFIG_MEDIA_TYPE, config.digest, config.size), tuple(layers))
         for file in (*plan.inventory.weights, *plan.inventory.files):
             check_unchanged(file)
         try:
@@ -139,15 +147,16 @@ def import_model(
             # Another program removed blobs behind our back: make them again, once.
             gone = set(error.gone)
             write([job for job, done in zip(jobs, written, strict=True) if done.ref in gone])
-            if config.ref in gone:
-                writer.put(config_bytes(plan))
+            for document, ref in zip(documents, (config, *reports), strict=True):
+                if ref in gone:
+                    writer.put(document)
             replaced = writer.publish(request.name, manifest)
     digest = Digest.of(manifest.to_bytes())
     store.memo.note_origin(digest, plan.inventory.root)
     store.memo.save()
     listen(Published(digest))
     was = replaced.digest if replaced is not None else None
-    return ImportResult(request.name, digest, was, (*written, config))
+    return ImportResult(request.name, digest, was, (*written, *made))
 
 
 def new_jobs(plan: Plan, store: Store, *, trusts: bool = True) -> list[Job]:

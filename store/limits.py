@@ -20,6 +20,7 @@ DIMENSION: Final = 2**63 - 1
 JSON_DEPTH: Final = 64
 CONFIG_BYTES: Final = 16 << 20
 INDEX_BYTES: Final = 256 << 20
+QUALITY_BYTES: Final = 64 << 20
 MANIFEST_BYTES: Final = 32 << 20
 TENSOR_LAYERS: Final = 100_000
 """Of one model: tensors and groups."""

@@ -22,12 +22,16 @@ _LARGEST: Final = 2**63 - 1
 
 @unique
 class MediaType(StrEnum):
-    """What a layer is; the words are Ollama's, `FILE` is ours (docs/formats/manifest.md)."""
+    """What a layer is (docs/formats/manifest.md).
+
+    The words are Ollama's; `FILE` and `QUALITY` are ours.
+    """
 
     TENSOR = "application/vnd.ollama.image.tensor"
     JSON = "application/vnd.ollama.image.json"
     OLD_CONFIG = "application/vnd.ollama.image.config"
     FILE = "application/vnd.ingot.image.file"
+    QUALITY = "application/vnd.ingot.image.quality"
     LICENSE = "application/vnd.ollama.image.license"
     MODEL = "application/vnd.ollama.image.model"
     TEMPLATE = "application/vnd.ollama.image.template"

@@ -229,8 +229,8 @@ def test_blobs_that_go_again_and_again_are_an_error(store, monkeypatch):
     before = manifest_bytes(store)
     real = importer.pipeline.write_blobs
 
-    def write_and_lose(*arguments):
-        written = real(*arguments)
+    def write_and_lose(*arguments, **options):
+        written = real(*arguments, **options)
         store.blobs.path(written[0].ref.digest).unlink()
         return written
 

@@ -297,7 +297,8 @@ from importer.quant import QUANT_TYPES
 from importer.recipe import Recipe, Rule
 from store import Store
 from tests.importer.builders import create
-rules = Rule(("*norm*",), None, "kept", optional=True), Rule(("*",), QUANT_TYPES["int4"], "asked")
+norm = Rule(("*norm*",), None, "kept", optional=True)
+rules = norm, Rule(("*",), QUANT_TYPES["int4"], "asked")
 create(Store(Path(sys.argv[1])), Path(sys.argv[2]), recipe=Recipe("int4", rules))
 print([name for name in ("importer.codecs.engine", "numba") if name in sys.modules])
 """

@@ -1,0 +1,123 @@
+"""A report of quality in words: the worst first, with a bar for each row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from fnmatch import fnmatchcase
+from typing import Final, NamedTuple
+
+from cli.collapse import collapse
+from cli.show import Sort
+from cli.text import table
+from importer.deviation import Deviation
+from importer.quality import Quality
+from store.tensorfile import elements
+
+_BAR: Final = 20
+_FULL_DB: Final = 60.0
+"""Of the bar: what 8 bits reach on weights of one size is 45 to 50."""
+_EIGHTHS: Final = " ▏▎▍▌▋▊▉"
+
+
+class _Row(NamedTuple):
+    """A class of tensors, or what is known of it."""
+
+    pattern: str
+    repeats: int
+    type: str
+    elements: int
+    deviation: Deviation | None
+
+
+def quality_lines(found: Sequence[Quality], glob: str, sort: Sort) -> Iterator[str]:
+    """What `show --quality` prints: a row for each class of tensors, and one for all."""
+    rows = _classes([one for one in found if fnmatchcase(one.name, glob)])
+    if not rows:
+        return
+    if sort is Sort.SIZE:
+        rows.sort(key=lambda row: -row.elements * row.repeats)
+    elif sort is Sort.ERROR:
+        rows.sort(key=lambda row: row.deviation.sqnr if row.deviation else -math.inf)
+    known = [row.deviation for row in rows if row.deviation]
+    cells = [
+        (
+            "TENSORS",
+            "",
+            "TYPE",
+            "SQNR dB",
+            "",
+            "REL. RMSE",
+            "MAX ERROR",
+            "COSINE",
+            "CLIPPED",
+            "ZEROED",
+        ),
+        *(_cells(row) for row in rows),
+    ]
+    if len(rows) > 1 and known:
+        total = Deviation.total(known)
+        cells.append(_cells(_Row("all", 1, "", total.elements, total)))
+    yield from table(cells, right=(1, 3, 5, 6, 7, 8, 9))
+
+
+def quality_document(found: Sequence[Quality], glob: str) -> list[dict[str, object]]:
+    """What `show --quality --json` prints: every tensor, measures and the sums behind them."""
+    return [
+        {"name": one.name, "type": one.type, "shape": list(one.shape)}
+        | ({"finite": False} if one.deviation is None else _measures(one.deviation))
+        for one in found
+        if fnmatchcase(one.name, glob)
+    ]
+
+
+def _classes(found: list[Quality]) -> list[_Row]:
+    rows = []
+    for row in collapse(found, lambda one: (one.type, one.shape)):
+        parts = [one.deviation for one in row.members]
+        known = [part for part in parts if part is not None]
+        total = Deviation.total(known) if len(known) == len(parts) else None
+        one = row.first
+        rows.append(_Row(row.pattern, row.repeats, one.type, elements(one.shape), total))
+    return rows
+
+
+def _cells(row: _Row) -> tuple[str, ...]:
+    times = f"x{row.repeats}" if row.repeats > 1 else ""
+    if (found := row.deviation) is None:
+        return (row.pattern, times, row.type, "not finite", *[""] * 6)
+    return (
+        row.pattern,
+        times,
+        row.type,
+        f"{found.sqnr:.2f}",
+        _bar(found.sqnr),
+        f"{found.rmse:.5f}",
+        f"{found.largest:.4g}",
+        f"{found.cosine:.6f}",
+        _share(found.clipped, found.elements),
+        _share(found.zeroed, found.elements),
+    )
+
+
+def _measures(found: Deviation) -> dict[str, object]:
+    return {
+        "sqnr_db": found.sqnr if math.isfinite(found.sqnr) else None,
+        "relative_rmse": found.rmse,
+        "max_error": found.largest,
+        "cosine": found.cosine,
+        "clipped_share": found.clipped / found.elements if found.elements else 0.0,
+        "zeroed_share": found.zeroed / found.elements if found.elements else 0.0,
+        "sums": asdict(found),
+    }
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.2f}%" if whole else ""
+
+
+def _bar(sqnr: float) -> str:
+    filled = round(8 * _BAR * min(max(sqnr, 0.0), _FULL_DB) / _FULL_DB)
+    whole, rest = divmod(filled, 8)
+    return ("█" * whole + (_EIGHTHS[rest] if rest else "")).ljust(_BAR)

@@ -1,0 +1,71 @@
+"""How far a tensor is from what it was made of, in the field's measures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """What became of a tensor's values.
+
+    Attributes:
+        elements: of the tensor.
+        source: sum of the squares of its values.
+        decoded: sum of the squares of what they became.
+        product: sum of the products of both.
+        error: sum of the squared errors.
+        largest: absolute error.
+        clipped: elements beyond the range of their group, by more than half its last step.
+        zeroed: elements that were not zero and are now.
+    """
+
+    elements: int
+    source: float
+    decoded: float
+    product: float
+    error: float
+    largest: float
+    clipped: int
+    zeroed: int
+
+    @property
+    def rmse(self) -> float:
+        """Root of the mean squared error, relative to that of the values."""
+        return math.sqrt(self.error / self.source) if self.source else 0.0
+
+    @property
+    def sqnr(self) -> float:
+        """Signal to quantization noise, in dB; infinite where nothing was lost."""
+        if not self.error:
+            return math.inf
+        return 10 * math.log10(self.source / self.error) if self.source else -math.inf
+
+    @property
+    def cosine(self) -> float:
+        """Of the angle between values and what they became."""
+        lengths = math.sqrt(self.source) * math.sqrt(self.decoded)
+        return self.product / lengths if lengths else 1.0
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether the sums are numbers; where values are NaN or infinite they are not."""
+        sums = (self.source, self.decoded, self.product, self.error, self.largest)
+        return all(map(math.isfinite, sums))
+
+    @classmethod
+    def total(cls, parts: Iterable[Deviation]) -> Deviation:
+        """Join the deviations of several tensors."""
+        found = list(parts)
+        return cls(
+            sum(part.elements for part in found),
+            math.fsum(part.source for part in found),
+            math.fsum(part.decoded for part in found),
+            math.fsum(part.product for part in found),
+            math.fsum(part.error for part in found),
+            max((part.largest for part in found), default=0.0),
+            sum(part.clipped for part in found),
+            sum(part.zeroed for part in found),
+        )
