@@ -90,10 +90,16 @@ def any_parts(spec, dtype, rows, rng):
     """Words and companions as no encoder would make them, with all that is not finite."""
     kinds = [floats.STORED[dtype]] * 2 if spec.has_bias else [np.uint8]
     words = rng.integers(0, 1 << 32, (rows, ROW * spec.bits // 32), np.uint32)
+    groups = ROW // spec.group_size
     small = [
-        rng.integers(0, np.iinfo(kind).max, (rows, ROW // spec.group_size), kind, endpoint=True)
+        rng.integers(0, np.iinfo(kind).max, (rows, groups), kind, endpoint=True)
         for kind in kinds
     ]
+    if spec.has_bias:
+        # In every other row scales are of the size of biases: else sums are one or the other.
+        scales, biases = np.split(same_sizes(dtype, rows, rng)[:, : 2 * groups], 2, axis=1)
+        for part, near in zip(small, (scales, biases), strict=True):
+            part[1::2] = near[1::2]
     return [words, *small]
 
 
