@@ -1,7 +1,8 @@
-"""`ingot verify`: compare everything that the store claims with its bytes."""
+"""`ingot verify`: compare everything that the store claims with its bytes, and mend it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,10 +12,13 @@ from cli.options import JobsOpt, JsonOpt, StoreOpt, open_store, threads
 
 if TYPE_CHECKING:
     from importer.compare import Comparison
+    from importer.repair import Repair
     from store.findings import Finding, Report
 
 _FOUND = 5
 """The exit code when there are findings."""
+_REASONS = 3
+"""Printed of each model; `--json` has all."""
 
 
 def verify(
@@ -27,15 +31,28 @@ def verify(
     ] = False,
     source: Annotated[
         Path | None,
-        typer.Option("--source", metavar="DIR", help="Compare with the original, too."),
+        typer.Option(
+            "--source",
+            metavar="DIR",
+            help="Compare with the original, too; with --repair, heal from it.",
+        ),
     ] = None,
+    repair: Annotated[
+        bool,
+        typer.Option(
+            "--repair",
+            help="Make damaged blobs again from where their models were made from, and move "
+            "what cannot be healed into quarantine.",
+        ),
+    ] = False,
     jobs: JobsOpt = None,
     store: StoreOpt = None,
     json: JsonOpt = False,
 ) -> None:
-    """Compare everything that the store claims with its bytes; changes nothing.
+    """Compare everything that the store claims with its bytes.
 
-    Exit code 5 when there are findings. Example: ingot verify --quick
+    Changes nothing without --repair. Exit code 5 when there are findings, with --repair when
+    some remain. Example: ingot verify --quick
     """
     from cli.progress import counting
     from store import ModelName
@@ -44,7 +61,9 @@ def verify(
 
     parsed = [ModelName.parse(name) for name in names or ()]
     if source is not None and len(parsed) != 1:
-        message = "`--source` needs exactly one NAME to compare with"
+        message = (
+            f"`--source` needs exactly one NAME to {'repair' if repair else 'compare with'}"
+        )
         raise UsageError(message, code="E_USAGE", hint="ingot verify NAME --source DIR")
     with open_store(store) as opened:
         for name in parsed:
@@ -53,16 +72,23 @@ def verify(
             workers = threads(jobs)
             report = verify_store(opened, parsed, quick=quick, jobs=workers, progress=progress)
             comparison = None
-            if source is not None:
+            if source is not None and not repair:
                 from importer.compare import compare
 
                 comparison = compare(opened, parsed[0], source, jobs=workers, progress=progress)
+        done = None
+        if repair:
+            from cli.progress import listening
+            from importer.repair import Repairer
+
+            with listening() as listen:
+                done = Repairer(opened, source, workers, listen).run(report, parsed)
     findings = (*report.findings, *(comparison.findings if comparison else ()))
     if json:
-        _print_json(report, comparison, findings)
+        _print_json(report, comparison, findings, done)
     else:
-        _print(report, comparison, findings, quick=quick)
-    if findings:
+        _print(report, comparison, findings, done, quick=quick)
+    if done.remaining if done else findings:
         raise typer.Exit(_FOUND)
 
 
@@ -70,6 +96,7 @@ def _print(
     report: Report,
     comparison: Comparison | None,
     findings: tuple[Finding, ...],
+    done: Repair | None,
     *,
     quick: bool,
 ) -> None:
@@ -90,29 +117,45 @@ def _print(
     if comparison is not None:
         tensors, files = count(comparison.tensors, "tensor"), count(comparison.files, "file")
         summary += f"; compared {tensors} and {files} with the source"
-    lines.append(f"{summary}: {count(len(findings), 'problem') if findings else 'no problems'}")
+    summary += f": {count(len(findings), 'problem') if findings else 'no problems'}"
+    if done is not None:
+        lines += _repair_lines(done)
+        summary += f", {len(done.repaired)} repaired" if done.repaired else ""
+        summary += f", {len(done.quarantined)} quarantined" if done.quarantined else ""
+    lines.append(summary)
     out(lines)
 
 
+def _repair_lines(done: Repair) -> Iterator[str]:
+    from store.text import printable
+
+    for blob in done.repaired:
+        yield printable(f"repaired: {blob.digest} (`{blob.what}`) from {blob.source}", 2000)
+    for bad in done.quarantined:
+        models = f" [{', '.join(bad.models)}]" if bad.models else ""
+        yield printable(f"quarantined: {bad.digest}{models}", 2000)
+    for loss in done.losses:
+        for reason in loss.reasons[:_REASONS]:
+            yield printable(f"not repaired: {loss.model}: {reason}", 2000)
+        if len(loss.reasons) > _REASONS:
+            yield f"not repaired: {loss.model}: {len(loss.reasons) - _REASONS} more reasons"
+        yield printable(f"damaged: {loss.model}, make it again: {loss.command}", 2000)
+
+
 def _print_json(
-    report: Report, comparison: Comparison | None, findings: tuple[Finding, ...]
+    report: Report,
+    comparison: Comparison | None,
+    findings: tuple[Finding, ...],
+    done: Repair | None,
 ) -> None:
     from cli.console import out_json
 
     document: dict[str, object] = {
-        "ok": not findings,
+        "ok": not (done.remaining if done else findings),
         "models": report.models,
         "blobs": report.blobs,
         "bytes": report.nbytes,
-        "findings": [
-            {
-                "problem": finding.problem,
-                "subject": finding.subject,
-                "message": finding.message,
-                "models": list(finding.models),
-            }
-            for finding in findings
-        ],
+        "findings": [_finding(finding) for finding in findings],
         "notes": [*report.notes, *(comparison.notes if comparison else ())],
     }
     if comparison is not None:
@@ -121,4 +164,29 @@ def _print_json(
             "files": comparison.files,
             "bytes": comparison.nbytes,
         }
+    if done is not None:
+        document |= {
+            "repaired": [
+                {"digest": str(blob.digest), "bytes": blob.size, "source": str(blob.source)}
+                for blob in done.repaired
+            ],
+            "quarantined": [
+                {"digest": str(bad.digest), "models": list(bad.models)}
+                for bad in done.quarantined
+            ],
+            "remaining": [_finding(finding) for finding in done.remaining],
+            "damaged": [
+                {"model": loss.model, "command": loss.command, "reasons": list(loss.reasons)}
+                for loss in done.losses
+            ],
+        }
     out_json("verify", document)
+
+
+def _finding(finding: Finding) -> dict[str, object]:
+    return {
+        "problem": finding.problem,
+        "subject": finding.subject,
+        "message": finding.message,
+        "models": list(finding.models),
+    }

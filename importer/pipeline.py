@@ -152,7 +152,7 @@ def import_model(
                     writer.put(document)
             replaced = writer.publish(request.name, manifest)
     digest = Digest.of(manifest.to_bytes())
-    store.memo.note_origin(digest, plan.inventory.root)
+    store.memo.note_origin(digest, _origin(request, plan))
     store.memo.save()
     listen(Published(digest))
     was = replaced.digest if replaced is not None else None
@@ -175,6 +175,13 @@ def _inventory(
             yield take_inventory(tree, variant)
     else:
         yield read_inventory(source, variant)
+
+
+def _origin(request: ImportRequest, plan: Plan) -> Path:
+    source = request.source
+    if isinstance(source, Path) and source.is_file():
+        return source.absolute()  # its directory would be another source
+    return plan.inventory.root
 
 
 def _layer(job: BlobPlan | FilePlan, ref: BlobRef) -> Layer:

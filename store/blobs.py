@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum, unique
@@ -45,6 +46,8 @@ class Installed(StrEnum):
     which costs nothing more, took its place."""
     HEALED = "healed"
     """The store had a bad file under its name, which is in quarantine now."""
+    REFUSED = "refused"
+    """It is not what was wanted, and was not put into the store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,27 +115,39 @@ class BlobStore:
             raise IntegrityError(message, code="E_BLOB_SIZE", hint=HEAL)
         return data
 
-    def install(self, partial: Path, ref: BlobRef) -> Installed:
+    def install(self, partial: Path, ref: BlobRef, *, is_bad: bool = False) -> Installed:
         """Give a finished, synced partial file its final name.
 
         The caller holds the shared lock and has pinned the digest. A file that is there
         already is reused when the memo has seen it good, and replaced otherwise: the fresh
         copy costs nothing more. There is never a moment without the blob.
+
+        Args:
+            is_bad: what is there was found bad, unless the memo has seen it good since.
         """
         target = self.path(ref.digest)
         seen = self.fs.status(target)
         outcome = Installed.NEW
         if seen is not None:
             outcome = Installed.RENEWED
-            if seen.kind is not Kind.FILE or seen.size != ref.size:
-                self._quarantine(target, seen)
-                outcome = Installed.HEALED
-            elif self.memo.knows(ref.digest, seen):
+            is_other = seen.kind is not Kind.FILE or seen.size != ref.size
+            if not is_other and self.memo.knows(ref.digest, seen):
                 self.fs.unlink(partial)
                 return Installed.REUSED
+            if is_other or is_bad:
+                self._quarantine(target, seen)
+                outcome = Installed.HEALED
         self.fs.rename(partial, target)
         self._note(ref.digest)
         return outcome
+
+    def set_aside(self, digest: Digest) -> None:
+        """Move what is under a digest's name into quarantine, whatever it is.
+
+        The caller holds the exclusive lock: a writer might put a good copy there meanwhile.
+        """
+        bad = self.path(digest)
+        self.fs.rename(bad, self._place_for(bad))
 
     def digest_of(self, file: File, progress: Callable[[int], None] = _silent) -> Digest:
         """Hash an open file from its beginning, telling `progress` of each chunk's bytes."""
@@ -151,17 +166,17 @@ class BlobStore:
             self.memo.note(digest, installed)
 
     def _quarantine(self, bad: Path, seen: Status) -> None:
-        for number in range(1, 1 << 20):
-            kept = self.layout.quarantine / f"{bad.name}.{number}"
-            if self.fs.status(kept) is not None:
-                continue
-            if seen.kind is Kind.DIRECTORY:
-                self.fs.rename(bad, kept)  # nothing can be renamed over a directory
-            else:
-                # Better healed than kept: some file systems have no hard links (exFAT).
-                with contextlib.suppress(OSError):
-                    self.fs.link(bad, kept)
-            return
+        kept = self._place_for(bad)
+        if seen.kind is Kind.DIRECTORY:
+            self.fs.rename(bad, kept)  # nothing can be renamed over a directory
+        else:
+            # Better healed than kept: some file systems have no hard links (exFAT).
+            with contextlib.suppress(OSError):
+                self.fs.link(bad, kept)
+
+    def _place_for(self, bad: Path) -> Path:
+        places = (self.layout.quarantine / f"{bad.name}.{n}" for n in itertools.count(1))
+        return next(place for place in places if self.fs.status(place) is None)
 
 
 class BlobWriter:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from store.digest import Digest
-from store.errors import IngotError, IntegrityError, UnsupportedError, is_no_space
+from store.errors import IngotError, IntegrityError, is_no_space
 from store.fs import FileSystem, Kind
 from store.store import Store
 from store.text import printable
@@ -139,7 +139,7 @@ class GarbageCollector:
 
     def _run(self, grave: Path | None) -> GcPlan:
         with self.store.lock.exclusive(self.wait):
-            self._check_locks()
+            self.store.lock.check_effective("gc")
             self._sync_manifests()
             plan = self._mark(own=grave)
             self._sweep(plan, grave)
@@ -148,15 +148,6 @@ class GarbageCollector:
                 if name.startswith(_GONE):
                     _remove(self.store.fs, grave / name, kind)
         return plan
-
-    def _check_locks(self) -> None:
-        if not self.store.lock.is_effective():
-            raise UnsupportedError(
-                f"locks do nothing on the file system of `{self.store.layout.root}`, so gc "
-                "cannot know that no import is running",
-                code="E_LOCKS",
-                hint="Move the store to a local disk",
-            )
 
     def _sync_manifests(self) -> None:
         # An unlinked tag may come back after a power cut until its directory is synced, and

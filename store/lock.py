@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from store.errors import BusyError
+from store.errors import BusyError, UnsupportedError
 from store.fs import File, FileSystem
 from store.paths import Layout
 
@@ -69,6 +69,23 @@ class StoreLock:
             return True
         self.fs.close(second)
         return False
+
+    def check_effective(self, who: str) -> None:
+        """Refuse to go on where locks exclude nobody; ask while holding the exclusive lock.
+
+        Args:
+            who: is told that it cannot work, such as `gc`.
+
+        Raises:
+            UnsupportedError: they exclude nobody.
+        """
+        if not self.is_effective():
+            raise UnsupportedError(
+                f"locks do nothing on the file system of `{self.layout.root}`, so {who} "
+                "cannot know that no import is running",
+                code="E_LOCKS",
+                hint="Move the store to a local disk",
+            )
 
     def _take_shared(self, deadline: float) -> File:
         while True:

@@ -93,6 +93,7 @@ class Writer:
         self._numbers = itertools.count()
         self._mutex = threading.Lock()
         self._pinned: set[Digest] = set()
+        self._wanted: frozenset[BlobRef] | None = None
         self._life: File | None = None
         self._pins: File | None = None
         self._open_writers = open_writers
@@ -115,6 +116,10 @@ class Writer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def accept_only(self, wanted: frozenset[BlobRef]) -> None:
+        """Repair: put nothing into the store but these, which were found bad or missing."""
+        self._wanted = wanted
+
     def new_blob(self) -> BlobWriter:
         """Start a blob in a partial file of its own."""
         path = self.folder / f"{next(self._numbers)}.partial"
@@ -123,11 +128,15 @@ class Writer:
     def commit(self, blob: BlobWriter) -> tuple[BlobRef, Installed]:
         """Make a written blob durable and put it into the store."""
         ref = blob.finish()
+        if self._wanted is not None and ref not in self._wanted:
+            self._fs.unlink(blob.path)
+            return ref, Installed.REFUSED
         # Pin, then look: the other way round gc may take the blob between the two.
         with self._lock.shared():
             self._pin(ref.digest)
             try:
-                return ref, self._blobs.install(blob.path, ref)
+                is_bad = self._wanted is not None
+                return ref, self._blobs.install(blob.path, ref, is_bad=is_bad)
             except OSError as error:
                 raise _one_file_system(error) from error
 
@@ -167,10 +176,14 @@ class Writer:
         """
         partial = self.folder / f"{next(self._numbers)}.manifest"
         self._write_small(partial, manifest.to_bytes())
-        # One barrier for all renames, those of other processes whose blobs we reuse included.
-        self._fs.sync_directory(self._blobs.layout.blobs)
+        self.sync()
         with self._lock.shared():
             return self._replace(name, partial, manifest)
+
+    def sync(self) -> None:
+        """Make the names of all blobs durable; their content is already."""
+        # One barrier for all renames, those of other processes whose blobs we reuse included.
+        self._fs.sync_directory(self._blobs.layout.blobs)
 
     def copy(self, source: ModelName, target: ModelName) -> StoredManifest | None:
         """Give the model `source` a second name, byte for byte; return what was there."""
@@ -180,7 +193,7 @@ class Writer:
             found = self._catalog.get(source)
             manifest = found.parse()
             self._write_small(partial, found.data)
-            self._fs.sync_directory(self._blobs.layout.blobs)
+            self.sync()
             return self._replace(target, partial, manifest)
 
     def close(self) -> None:

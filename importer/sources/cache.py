@@ -57,6 +57,17 @@ def enter_repository(source: Path) -> Path:
     )
 
 
+def repository_of(snapshot: Path) -> tuple[str, str] | None:
+    """The repository `org/name` and the commit whose snapshot a directory is, if it is one."""
+    folder = snapshot.parent.parent.name
+    if snapshot.parent.name != "snapshots" or not is_commit(snapshot.name):
+        return None
+    # No name on the Hub has two dashes.
+    organization, dashes, name = folder.removeprefix("models--").partition("--")
+    is_named = folder.startswith("models--") and dashes and "--" not in name
+    return (f"{organization}/{name}", snapshot.name) if is_named else None
+
+
 def read_ref(folder: Path, revision: str) -> str | None:
     """The commit that a branch or tag was when it was last fetched, if that is known."""
     try:

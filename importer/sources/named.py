@@ -31,6 +31,15 @@ class HubSource:
     def __str__(self) -> str:
         return f"hf:{self.repository}@{self.revision}"
 
+    @classmethod
+    def checked(cls, repository: str, revision: str = "main") -> HubSource:
+        """Name a repository in words that come from elsewhere.
+
+        Raises:
+            UsageError: nothing on the Hub can have this name.
+        """
+        return _checked(cls(repository, revision))
+
 
 def parse_source(text: str) -> Path | HubSource:
     """Understand SOURCE: `hf:org/repo[@revision]`, `hf.co/org/repo`, a web address, a path.

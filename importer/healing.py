@@ -1,0 +1,234 @@
+"""Make damaged blobs again from what their models were made from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from importer.config import config_bytes
+from importer.events import Listener, Planned
+from importer.pipeline import ImportRequest, plan_import
+from importer.plan import BlobPlan, Plan
+from importer.remake import making_of
+from importer.reuse import Job, Reuse
+from importer.sources.named import HubSource
+from importer.space import check_space
+from importer.write import Written, write_blobs
+from store import Digest, Installed, Layer, Manifest, MediaType, Store
+from store.catalog import StoredManifest
+from store.errors import (
+    IngotError,
+    InputError,
+    NoSpaceError,
+    StorageError,
+    from_os_error,
+    is_no_space,
+)
+from store.writer import Writer
+
+
+class Repaired(NamedTuple):
+    """A blob that is good again.
+
+    Attributes:
+        size: bytes.
+        what: the layer's name.
+        source: that it was made from.
+    """
+
+    digest: Digest
+    size: int
+    what: str
+    source: Path | HubSource
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedModel:
+    """A model that uses damaged blobs.
+
+    Attributes:
+        reasons: why some could not be made again, in the order of the attempts.
+    """
+
+    stored: StoredManifest
+    manifest: Manifest
+    reasons: list[str] = field(default_factory=list)
+
+    def uses(self, digest: Digest) -> bool:
+        """Whether a blob is one of its own."""
+        return any(ref.digest == digest for ref in self.manifest.blobs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """One model, made again from one source, as far as it lacks something."""
+
+    model: DamagedModel
+    request: ImportRequest
+    plan: Plan
+
+    def fails(self, reason: str) -> None:
+        self.model.reasons.append(f"`{self.request.source}` {reason}")
+
+
+class Healing:
+    """Makes blobs again, and puts those that come out as they were into their places."""
+
+    def __init__(
+        self,
+        store: Store,
+        damaged: Iterable[Digest],
+        source: Path | None,
+        threads: int,
+        listen: Listener,
+    ) -> None:
+        """Begin with everything damaged.
+
+        Args:
+            store: that the blobs are in.
+            damaged: blobs whose files are bad or missing.
+            source: to make them from instead of where they were made from.
+            threads: that write.
+            listen: is told of the work.
+        """
+        self._store, self._source = store, source
+        self._threads, self._listen = threads, listen
+        self._waiting = set(damaged)
+        self._repaired: list[Repaired] = []
+
+    def run(self, models: Sequence[DamagedModel]) -> tuple[Repaired, ...]:
+        """Heal what the sources of the models still give; `reasons` tell what they do not.
+
+        Raises:
+            NoSpaceError: it does not fit.
+            OSError: the store could not be written.
+        """
+        wanted = frozenset(
+            ref for model in models for ref in model.manifest.blobs if self._lacks(ref.digest)
+        )
+        for ref in wanted:
+            # It may know a file that was good once and cannot be read now.
+            self._store.memo.forget(ref.digest)
+        with self._store.writing("") as writer:
+            writer.accept_only(wanted)
+            tried: dict[Digest, DamagedModel] = {}
+            for model in models:
+                # A second name of a model has the same sources.
+                first = tried.setdefault(model.stored.digest, model)
+                if first is model:
+                    self._heal(model, writer)
+                else:
+                    model.reasons.extend(first.reasons)
+            writer.sync()
+        self._store.memo.save()
+        return tuple(self._repaired)
+
+    def _lacks(self, digest: Digest) -> bool:
+        return digest in self._waiting
+
+    def _lacking(self, model: DamagedModel) -> Iterator[Layer]:
+        layers = (model.manifest.config, *model.manifest.layers)
+        # Each blob once, whatever layers share it.
+        yield from {la.digest: la for la in layers if self._lacks(la.digest)}.values()
+
+    def _heal(self, model: DamagedModel, writer: Writer) -> None:
+        if not any(self._lacking(model)):
+            return
+        try:
+            requests = making_of(self._store, model.stored, self._source).requests(
+                self._threads
+            )
+        except IngotError as error:
+            model.reasons.append(str(error))
+            return
+        if not requests:
+            model.reasons.append("nothing tells where it was made from")
+        for request in requests:
+            if not any(self._lacking(model)):
+                return
+            try:
+                plan = plan_import(request, self._store, self._listen)
+            except NoSpaceError:
+                raise
+            except IngotError as error:
+                model.reasons.append(str(error))
+            except OSError as error:
+                model.reasons.append(str(from_os_error(error)))
+            else:
+                self._make(_Attempt(model, request, plan), writer)
+
+    def _make(self, attempt: _Attempt, writer: Writer) -> None:
+        jobs = {_key(job): job for job in attempt.plan.jobs}
+        todo: list[tuple[Layer, Job]] = []
+        for layer in self._lacking(attempt.model):
+            if layer is attempt.model.manifest.config:
+                self._note(attempt, layer, Written(*writer.put(config_bytes(attempt.plan))))
+                continue
+            job = jobs.get((layer.media_type == MediaType.TENSOR, layer.name))
+            what = f"`{layer.name or layer.media_type}`"
+            if job is None:
+                attempt.fails(f"has no {what}")
+            elif job.nbytes != layer.size:
+                sizes = f"{job.nbytes} bytes there, {layer.size} in the model"
+                attempt.fails(f"changed: {what} has {sizes}")
+            else:
+                todo.append((layer, job))
+        sizes_of_jobs = [job.nbytes for _, job in todo]
+        check_space(self._store, sizes_of_jobs)
+        self._listen(Planned(len(todo), sum(sizes_of_jobs), 0))
+        try:
+            self._write(attempt, todo, writer)
+        except (IngotError, OSError) as error:
+            if not _is_of_the_source(self._store, error):
+                raise
+            self._write_each(attempt, todo, writer)
+
+    def _write_each(
+        self, attempt: _Attempt, todo: Sequence[tuple[Layer, Job]], writer: Writer
+    ) -> None:
+        # One file of the source that cannot be read must not keep the others.
+        for one in todo:
+            if not self._lacks(one[0].digest):
+                continue
+            try:
+                self._write(attempt, [one], writer)
+            except (IngotError, OSError) as error:
+                if not _is_of_the_source(self._store, error):
+                    raise
+                told = from_os_error(error) if isinstance(error, OSError) else error
+                attempt.model.reasons.append(str(told))
+
+    def _write(
+        self, attempt: _Attempt, todo: Sequence[tuple[Layer, Job]], writer: Writer
+    ) -> None:
+        # Nothing is recalled: every blob is made of the bytes that the source has now.
+        reuse = Reuse(self._store, attempt.plan, trusts=False)
+        jobs = [job for _, job in todo]
+        written = write_blobs(jobs, writer, reuse, self._threads, self._listen)
+        for (layer, _), done in zip(todo, written, strict=True):
+            self._note(attempt, layer, done)
+
+    def _note(self, attempt: _Attempt, layer: Layer, done: Written) -> None:
+        what, ref = layer.name or "configuration", done.ref
+        if done.installed is Installed.REFUSED:
+            digests = f"{ref.digest} there, {layer.digest} in the model"
+            attempt.fails(f"changed: `{what}` gives {digests}")
+        elif self._lacks(ref.digest):
+            self._waiting.discard(ref.digest)
+            source = attempt.request.source
+            self._repaired.append(Repaired(ref.digest, ref.size, what, source))
+
+
+def _key(job: Job) -> tuple[bool, str]:
+    return (True, job.name) if isinstance(job, BlobPlan) else (False, job.file.path)
+
+
+def _is_of_the_source(store: Store, error: IngotError | OSError) -> bool:
+    """Whether reading the source failed, and not the store."""
+    if isinstance(error, OSError):
+        inside = error.filename and Path(error.filename).is_relative_to(store.layout.root)
+        return bool(error.filename) and not inside and not is_no_space(error)
+    is_device = isinstance(error, StorageError) and error.code == "E_IO"
+    return is_device or isinstance(error, InputError)

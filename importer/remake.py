@@ -1,0 +1,115 @@
+"""How a stored model was made, and so how to make it again: the one reader of that record."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from importer.pipeline import ImportRequest
+from importer.recipe import PLAIN, Recipe
+from importer.sources.cache import repository_of
+from importer.sources.named import HubSource
+from store import IngotError, Layer, ModelName, Store, limits
+from store.catalog import StoredManifest
+from store.errors import UnsupportedError
+from store.json import Json, JsonError, loads
+
+
+@dataclass(frozen=True, slots=True)
+class Making:
+    """What is known of how a model was made.
+
+    Nothing of it need be true: the record may be damaged, or by another hand. What is made
+    by it is measured by its digest.
+
+    Attributes:
+        sources: where it may be made from again, the nearest first.
+        variant: of the weights.
+        recipe: its name, or None where nothing says it.
+    """
+
+    name: ModelName
+    sources: tuple[Path | HubSource, ...]
+    variant: str | None
+    recipe: str | None
+
+    def requests(self, threads: int) -> tuple[ImportRequest, ...]:
+        """The imports that should give the same blobs, one for each source.
+
+        Raises:
+            UnsupportedError: we do not know the recipe.
+        """
+        recipe = self._recipe()
+        return tuple(
+            ImportRequest(self.name, source, recipe, self.variant, threads)
+            for source in self.sources
+        )
+
+    @property
+    def command(self) -> str:
+        """What the user types to make the model again; SOURCE where none is known."""
+        source = shlex.quote(str(self.sources[-1])) if self.sources else "SOURCE"
+        words = ["ingot", "create", shlex.quote(str(self.name)), source]
+        if self.variant is not None:
+            words += ["--variant", shlex.quote(self.variant)]
+        return " ".join(words)
+
+    def _recipe(self) -> Recipe:
+        # What others made has none; it can only be as plain as the source.
+        if self.recipe in {None, PLAIN.name}:
+            return PLAIN
+        message = f"recipe `{self.recipe}` of `{self.name}` is not known"
+        raise UnsupportedError(message, code="E_RECIPE")
+
+
+def making_of(store: Store, stored: StoredManifest, source: Path | None = None) -> Making:
+    """Tell how a model was made.
+
+    Args:
+        store: where it is.
+        stored: its manifest.
+        source: to make it from instead of where it was made from.
+
+    Raises:
+        IntegrityError: its manifest cannot be read.
+    """
+    ours = _record(store, stored.parse().config)
+    variant, recipe = ours.get("variant"), ours.get("recipe")
+    return Making(
+        stored.name,
+        tuple(_sources(store, stored, ours)) if source is None else (source,),
+        variant if isinstance(variant, str) else None,
+        recipe if isinstance(recipe, str) else None,
+    )
+
+
+def _record(store: Store, config: Layer) -> Mapping[str, Json]:
+    # Also of a damaged blob, in which most of the record may still be right.
+    try:
+        document = loads(store.blobs.read(config.ref, limits.CONFIG_BYTES), floats=True)
+    except (JsonError, IngotError, OSError):
+        return {}
+    ours = document.get("ingot") if isinstance(document, dict) else None
+    return ours if isinstance(ours, dict) else {}
+
+
+def _sources(
+    store: Store, stored: StoredManifest, ours: Mapping[str, Json]
+) -> Iterator[Path | HubSource]:
+    local = store.memo.origin(stored.digest)
+    if local is not None:
+        yield local
+    hub = ours.get("hub")
+    named = (hub.get("repository"), hub.get("commit")) if isinstance(hub, dict) else None
+    if named is None and not ours and local is not None:
+        named = repository_of(local)  # the record is lost; the cache's name tells as much
+    if named is None:
+        return
+    repository, commit = named
+    if isinstance(repository, str) and isinstance(commit, str):
+        try:
+            yield HubSource.checked(repository, commit)
+        except IngotError:
+            return
