@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 
 from store.gc import GarbageCollector
+from store.quarantine import examine, quarantine
 from store.store import Store
 from tests.store.builders import (
     OTHER,
@@ -129,6 +131,34 @@ def living_writer(store):
         writer.publish(name("m"), make_manifest())
 
 
+def repair(store):
+    """Put back what was found bad, and nothing else."""
+    with store.writing("") as writer:
+        writer.accept_only(frozenset({ref_of(DAMAGED)}))
+        write_blobs(writer)
+        writer.sync()
+
+
+def unnamed_rot(store):
+    damage(bytes(len(DAMAGED)))(store)
+    remove(store)
+    create(store, "other", {"b.weight": TENSORS["b.weight"]})
+
+
+def set_aside(store):
+    suspect = examine(store, ref_of(DAMAGED).digest)
+    if suspect is not None and suspect.seen is not None:
+        moved = quarantine(store, [suspect], wait=0)
+        if not moved:
+            raise OSError(errno.EIO, "could not be read")
+
+
+def set_aside_and_create(store):
+    """Once more; then sync what a process may have moved before it died."""
+    set_aside(store)
+    create(store, "other", {"b.weight": TENSORS["b.weight"]})
+
+
 def collect_and_create(store):
     collect(store)
     create(store)
@@ -144,6 +174,10 @@ SCENARIOS = [
     Scenario("heal short", damage(DAMAGED[:9]), create_again),
     Scenario("heal rot", damage(bytes(len(DAMAGED))), create_again),
     Scenario("heal directory", damage_with_a_directory, create_again),
+    Scenario("repair short", damage(DAMAGED[:9]), repair),
+    Scenario("repair rot", damage(bytes(len(DAMAGED))), repair),
+    Scenario("repair directory", damage_with_a_directory, repair),
+    Scenario("quarantine", unnamed_rot, set_aside, again=set_aside_and_create),
     Scenario("cp", create_again, copy),
     Scenario("cp over", two_models, copy_over),
     Scenario("rm", two_models, remove),

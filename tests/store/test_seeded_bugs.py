@@ -120,11 +120,11 @@ def write_the_version_in_place(patch):
 def remove_the_bad_blob_first(patch):
     install = BlobStore.install
 
-    def in_two_steps(self, partial, ref):
+    def in_two_steps(self, partial, ref, **how):
         seen = self.status(ref.digest)
         if seen is not None and seen.kind is Kind.FILE and seen.size != ref.size:
             self.fs.unlink(self.path(ref.digest))
-        return install(self, partial, ref)
+        return install(self, partial, ref, **how)
 
     patch.setattr(BlobStore, "install", in_two_steps)
 
@@ -135,10 +135,10 @@ def remove_the_bad_blob_first(patch):
 def trust_a_name(patch):
     install = BlobStore.install
 
-    def trusting(self, partial, ref):
+    def trusting(self, partial, ref, **how):
         if self.status(ref.digest) is not None:
             return Installed.REUSED
-        return install(self, partial, ref)
+        return install(self, partial, ref, **how)
 
     patch.setattr(BlobStore, "install", trusting)
 

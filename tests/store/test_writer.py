@@ -357,3 +357,46 @@ def test_a_writer_does_not_wait_for_ever(store, monkeypatch):
 
     with store.lock.exclusive(0), pytest.raises(BusyError), store.writing(name()):
         pass
+
+
+def test_a_repair_puts_back_what_is_wanted_and_keeps_the_bad_copy(store):
+    create(store)
+    content = tensor_blob("a.weight", TENSORS["a.weight"])
+    ref = ref_of(content)
+    path = store.blobs.path(ref.digest)
+    path.chmod(0o600)
+    path.write_bytes(bytes(ref.size))
+    store.memo.forget(ref.digest)
+
+    with store.writing("") as writer:
+        writer.accept_only(frozenset({ref}))
+        done = writer.put(content)
+
+    assert done == (ref, Installed.HEALED)
+    assert path.read_bytes() == content
+    (kept,) = store.layout.quarantine.iterdir()
+    assert kept.read_bytes() == bytes(ref.size)
+
+
+def test_a_repair_refuses_everything_else_and_leaves_nothing_of_it(store):
+    with store.writing("") as writer:
+        writer.accept_only(frozenset({ref_of(b"wanted")}))
+
+        done = writer.put(b"something else")
+
+        assert done == (ref_of(b"something else"), Installed.REFUSED)
+        assert pins(writer) == []
+        assert {path.name for path in writer.folder.iterdir()} == {LOCK, PINS}
+    assert list(store.layout.blobs.iterdir()) == []
+
+
+def test_a_repair_leaves_what_was_healed_since(store):
+    content = tensor_blob("a.weight", TENSORS["a.weight"])
+    create(store)
+
+    with store.writing("") as writer:
+        writer.accept_only(frozenset({ref_of(content)}))
+        done = writer.put(content)
+
+    assert done == (ref_of(content), Installed.REUSED)
+    assert list(store.layout.quarantine.iterdir()) == []

@@ -1,0 +1,573 @@
+"""What was damaged is made again from its source, to the bit; what cannot be is told."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+
+import pytest
+
+import importer.healing
+import importer.write
+from importer.events import BlobDone, Planned
+from importer.repair import Repairer
+from importer.sources import tree
+from store import Digest, ModelName, Store
+from store.errors import NoSpaceError, StorageError
+from store.findings import Problem
+from store.verify import verify
+from tests.check_store import check_store, snapshot
+from tests.importer.builders import (
+    FIXTURES,
+    MODELS,
+    create,
+    handmade,
+    manifest_bytes,
+    model,
+    safetensors,
+    tensor_layer,
+    write,
+)
+from tests.importer.damage import DAMAGES, become_directory, blob_of, cut, flip, lose
+
+TENSORS = {"a.weight": ("F32", (4,), b"0123456789abcdef"), "b.weight": ("BF16", (2,), b"abcd")}
+LAYERS = ["a.weight", "b.weight", "config.json", "tokenizer.model", ""]
+each_damage = pytest.mark.parametrize("damage", DAMAGES)
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store(tmp_path / "store") as store:
+        yield store
+
+
+@pytest.fixture
+def source(tmp_path):
+    return model(tmp_path / "source", TENSORS, tokenizer__model="tokens")
+
+
+def repair(store, *names, source=None, listen=lambda _: None, quick=False):
+    parsed = [ModelName.parse(name) for name in names]
+    report = verify(store, parsed, quick=quick)
+    return Repairer(store, source, threads=2, listen=listen).run(report, parsed)
+
+
+def healed(done):
+    return {blob.what for blob in done.repaired}
+
+
+def is_whole(store):
+    return check_store(store.layout.root) == []
+
+
+@each_damage
+@pytest.mark.parametrize("layer", LAYERS)
+def test_a_damaged_blob_is_healed_from_where_it_was_made(store, source, damage, layer):
+    create(store, source)
+    before = manifest_bytes(store)
+    path = blob_of(store, layer)
+    content = path.read_bytes()
+    damage(path)
+
+    done = repair(store)
+
+    assert [blob.digest for blob in done.repaired] == [Digest.of(content)]
+    assert (done.quarantined, done.remaining, done.losses) == ((), (), ())
+    assert path.read_bytes() == content
+    assert not path.is_symlink()
+    assert manifest_bytes(store) == before
+    assert is_whole(store)
+
+
+@pytest.mark.parametrize("fixture", FIXTURES)
+def test_every_kind_of_source_can_heal(store, fixture):
+    create(store, MODELS / fixture)
+    paths = sorted(store.layout.blobs.iterdir())
+    for path, damage in zip(paths, DAMAGES * len(paths), strict=False):
+        damage(path)
+
+    done = repair(store)
+
+    assert len(done.repaired) == len(paths)
+    assert done.remaining == ()
+    assert is_whole(store)
+
+
+def test_a_single_file_heals_though_others_lie_beside_it(store, tmp_path):
+    write(tmp_path / "d", {"one.safetensors": safetensors(TENSORS), "config.json": {}})
+    write(tmp_path / "d", {"two.safetensors": safetensors({"c": ("U8", (1,))})})
+    create(store, tmp_path / "d" / "one.safetensors")
+    flip(blob_of(store, "a.weight"))
+    lose(blob_of(store, ""))
+
+    assert healed(repair(store)) == {"a.weight", "configuration"}
+    assert is_whole(store)
+
+
+def test_only_what_is_damaged_is_made(store, source):
+    create(store, source)
+    flip(blob_of(store, "a.weight"))
+    others = {p: p.stat().st_ino for p in store.layout.blobs.iterdir()}
+    del others[blob_of(store, "a.weight")]
+    events = []
+
+    repair(store, listen=events.append)
+
+    assert [event.blob for event in events if isinstance(event, BlobDone)] == ["a.weight"]
+    (planned,) = (event for event in events if isinstance(event, Planned))
+    assert planned.blobs == 1
+    assert {path: path.stat().st_ino for path in others} == others
+
+
+def test_a_healed_blob_is_known_to_be_good(store, source):
+    create(store, source)
+    path = blob_of(store, "a.weight")
+    flip(path)
+
+    repair(store)
+
+    digest = Digest.from_file_name(path.name)
+    assert store.memo.knows(digest, store.blobs.status(digest))
+
+
+def test_the_bad_copy_is_kept_until_gc(store, source):
+    create(store, source)
+    path = blob_of(store, "a.weight")
+    flip(path)
+    bad = path.read_bytes()
+
+    repair(store)
+
+    (kept,) = store.layout.quarantine.iterdir()
+    assert (kept.name, kept.read_bytes()) == (f"{path.name}.1", bad)
+
+
+def test_a_good_store_is_not_touched(store, source):
+    create(store, source)
+    before = snapshot(store.layout.root)
+
+    done = repair(store)
+
+    assert (done.repaired, done.quarantined, done.remaining) == ((), (), ())
+    assert snapshot(store.layout.root) == before
+
+
+def test_a_variant_is_made_again_as_it_was(store, source):
+    half = {"a.weight": ("F16", (4,)), "b.weight": ("F16", (2,))}
+    write(source, {"model.fp16.safetensors": safetensors(half)})
+    create(store, source, variant="fp16")
+    flip(blob_of(store, "a.weight"))
+    flip(blob_of(store, "b.weight"))
+
+    assert repair(store).remaining == ()
+    assert is_whole(store)
+
+
+def test_a_record_that_rotted_in_an_unimportant_place_still_serves(store, source):
+    half = {"a.weight": ("F16", (4,)), "b.weight": ("F16", (2,))}
+    write(source, {"model.fp16.safetensors": safetensors(half)})
+    create(store, source, variant="fp16")
+    path = blob_of(store, "")
+    flip(path, path.read_bytes().index(b"safetensors"))
+
+    assert healed(repair(store)) == {"configuration"}
+    assert is_whole(store)
+
+
+# What cannot be healed.
+
+
+def test_without_its_source_a_bad_file_leaves_its_name(store, source):
+    create(store, source)
+    create(store, source, "n:tag")
+    path = blob_of(store, "a.weight")
+    flip(path)
+    shutil.rmtree(source)
+
+    done = repair(store)
+
+    assert done.repaired == ()
+    assert [(bad.digest.file_name, bad.models) for bad in done.quarantined] == [
+        (path.name, ("m:latest", "n:tag"))
+    ]
+    assert not path.exists()
+    assert [finding.problem for finding in done.remaining] == [Problem.MISSING]
+    assert [(loss.model, loss.command) for loss in done.losses] == [
+        ("m:latest", f"ingot create m:latest {source}"),
+        ("n:tag", f"ingot create n:tag {source}"),
+    ]
+    assert all("does not exist" in loss.reasons[0] for loss in done.losses)
+
+
+def test_what_is_missing_without_its_source_is_told(store, source):
+    create(store, source)
+    lose(blob_of(store, "a.weight"))
+    shutil.rmtree(source)
+
+    done = repair(store)
+
+    assert (done.repaired, done.quarantined) == ((), ())
+    assert [finding.problem for finding in done.remaining] == [Problem.MISSING]
+    assert len(done.losses) == 1
+
+
+def test_a_source_that_changed_heals_what_did_not_change(store, source):
+    create(store, source)
+    for layer in ("a.weight", "b.weight", "config.json"):
+        flip(blob_of(store, layer))
+    changed = TENSORS | {"a.weight": ("F32", (4,), b"another content!")}
+    model(source, changed, tokenizer__model="tokens")
+    good = {path.name for path in store.layout.blobs.iterdir()}
+
+    done = repair(store)
+
+    assert healed(done) == {"b.weight", "config.json"}
+    assert len(done.quarantined) == 1
+    (loss,) = done.losses
+    assert "changed: `a.weight` gives sha256:" in loss.reasons[0]
+    # Nothing of what the source has now came into the store.
+    assert {path.name for path in store.layout.blobs.iterdir()} < good
+
+
+@pytest.mark.parametrize(
+    ("tensors", "words"),
+    [
+        (TENSORS | {"a.weight": ("F32", (5,), b"0" * 20)}, "changed: `a.weight` has"),
+        ({"b.weight": TENSORS["b.weight"]}, "has no `a.weight`"),
+    ],
+)
+def test_a_source_of_another_shape_is_told(store, source, tensors, words):
+    create(store, source)
+    flip(blob_of(store, "a.weight"))
+    model(source, tensors)
+
+    (loss,) = repair(store).losses
+
+    assert words in loss.reasons[0]
+
+
+def test_a_source_that_is_broken_is_told_and_the_rest_is_done(store, source, tmp_path):
+    other = model(tmp_path / "other", {"c": ("U8", (9,))})
+    create(store, source)
+    create(store, other, "other")
+    flip(blob_of(store, "a.weight"))
+    flip(blob_of(store, "c", "other"))
+    (source / "model.safetensors").write_bytes(b"")
+
+    done = repair(store)
+
+    assert healed(done) == {"c"}
+    assert [loss.model for loss in done.losses] == ["m:latest"]
+
+
+def test_a_file_of_the_source_that_cannot_be_read_keeps_no_other(store, source, monkeypatch):
+    create(store, source)
+    for layer in ("a.weight", "b.weight", "tokenizer.model"):
+        flip(blob_of(store, layer))
+    real = tree.read_into
+
+    def rotten(descriptor, buffer, offset):
+        if os.readlink(f"/proc/self/fd/{descriptor}").endswith("tokenizer.model"):
+            raise OSError(errno.EIO, "Input/output error")
+        return real(descriptor, buffer, offset)
+
+    monkeypatch.setattr(tree, "read_into", rotten)
+
+    done = repair(store)
+
+    assert healed(done) == {"a.weight", "b.weight"}
+    assert "Input/output error" in done.losses[0].reasons[0]
+
+
+def test_a_store_that_cannot_be_written_is_no_fault_of_the_source(store, source, monkeypatch):
+    create(store, source)
+    flip(blob_of(store, "a.weight"))
+    path = blob_of(store, "a.weight")
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device", str(store.layout.tmp))
+
+    monkeypatch.setattr(importer.healing, "write_blobs", full)
+
+    with pytest.raises(OSError, match="No space"):
+        repair(store)
+    assert path.exists()
+
+
+def test_what_does_not_fit_is_refused_and_nothing_is_moved(store, source, monkeypatch):
+    create(store, source)
+    flip(blob_of(store, "a.weight"))
+
+    def full(*_):
+        raise NoSpaceError("full", code="E_NOSPACE")
+
+    monkeypatch.setattr(importer.healing, "check_space", full)
+
+    with pytest.raises(NoSpaceError):
+        repair(store)
+    assert blob_of(store, "a.weight").exists()
+
+
+def test_a_failing_pin_is_no_fault_of_the_source(store, source, monkeypatch):
+    create(store, source)
+    flip(blob_of(store, "a.weight"))
+
+    def fail(*_):
+        raise StorageError("an earlier pin failed", code="E_PIN")
+
+    monkeypatch.setattr("store.writer.Writer._pin", fail)
+
+    with pytest.raises(StorageError):
+        repair(store)
+
+
+# Who can heal what.
+
+
+def test_a_blob_is_healed_from_the_source_of_any_model_that_uses_it(store, source, tmp_path):
+    twin = shutil.copytree(source, tmp_path / "twin")
+    write(twin, {"more.txt": "x"})
+    create(store, source)
+    create(store, twin, "twin")
+    flip(blob_of(store, "a.weight"))
+    shutil.rmtree(source)
+
+    done = repair(store, "m")
+
+    assert healed(done) == {"a.weight"}
+    assert done.repaired[0].source == twin
+    assert is_whole(store)
+
+
+def test_what_is_shared_is_quarantined_for_all_who_use_it(store, source):
+    create(store, source)
+    create(store, source, "twin")
+    flip(blob_of(store, "a.weight"))
+    shutil.rmtree(source)
+
+    done = repair(store, "m")
+
+    assert done.quarantined[0].models == ("m:latest", "twin:latest")
+    assert [loss.model for loss in done.losses] == ["m:latest", "twin:latest"]
+
+
+def test_a_given_source_is_used_instead(store, source, tmp_path):
+    moved = tmp_path / "moved"
+    create(store, source)
+    source.rename(moved)
+    flip(blob_of(store, "a.weight"))
+    flip(blob_of(store, ""))
+
+    done = repair(store, "m", source=moved)
+
+    assert healed(done) == {"a.weight", "configuration"}
+    assert is_whole(store)
+
+
+def test_without_the_memo_the_source_must_be_given(store, source):
+    create(store, source)
+    flip(blob_of(store, "a.weight"))
+    store.memo.close()
+    store.layout.memo.unlink()
+
+    first = repair(store)
+    again = repair(store, "m", source=source)
+
+    assert first.losses[0].reasons == ("nothing tells where it was made from",)
+    assert first.losses[0].command == "ingot create m:latest SOURCE"
+    assert healed(again) == {"a.weight"}
+    assert is_whole(store)
+
+
+def test_a_model_of_another_program_is_healed_from_a_given_source(store, source):
+    content = safetensors({"b.weight": TENSORS["b.weight"]}, None)
+    create(store, source, "ours")
+    content = blob_of(store, "b.weight", "ours").read_bytes()
+    handmade(store, [tensor_layer(content, "b.weight", dtype="BF16", shape=(2,))])
+    store.remove([ModelName.parse("ours")])
+    flip(blob_of(store, "b.weight"))
+
+    assert healed(repair(store, "m", source=source)) == {"b.weight"}
+
+
+def test_what_nobody_names_needs_no_healing(store, source):
+    create(store, source)
+    flip(blob_of(store, "a.weight"))
+    path = blob_of(store, "a.weight")
+    store.remove([ModelName.parse("m")])
+
+    done = repair(store)
+
+    assert [bad.models for bad in done.quarantined] == [()]
+    assert (done.remaining, done.losses) == ((), ())
+    assert not path.exists()
+
+
+# Findings that are no bad file.
+
+
+def rewrite(store, change, name="m"):
+    path = store.catalog.path(ModelName.parse(name))
+    document = json.loads(path.read_bytes())
+    change(document)
+    path.write_bytes(json.dumps(document, separators=(",", ":")).encode() + b"\n")
+
+
+def test_a_size_that_is_the_mistake_of_a_manifest_moves_no_blob(store, source):
+    create(store, source)
+    rewrite(store, lambda document: document["layers"][0].update(size=1))
+    before = {path.name for path in store.layout.blobs.iterdir()}
+
+    done = repair(store)
+
+    assert (done.repaired, done.quarantined) == ((), ())
+    assert [finding.problem for finding in done.remaining] == [Problem.SIZE]
+    assert {path.name for path in store.layout.blobs.iterdir()} == before
+    assert [loss.model for loss in done.losses] == ["m:latest"]
+
+
+def test_a_torn_manifest_is_told_and_keeps_its_blobs(store, source):
+    create(store, source)
+    store.catalog.path(ModelName.parse("m")).write_bytes(b"")
+    before = {path.name for path in store.layout.blobs.iterdir()}
+
+    done = repair(store)
+
+    assert [finding.problem for finding in done.remaining] == [Problem.MANIFEST]
+    assert [loss.command for loss in done.losses] == ["ingot create m:latest SOURCE"]
+    assert {path.name for path in store.layout.blobs.iterdir()} == before
+
+
+def test_a_torn_manifest_does_not_keep_others_from_being_healed(store, source, tmp_path):
+    create(store, source)
+    create(store, model(tmp_path / "other", {"c": ("U8", (9,))}), "other")
+    flip(blob_of(store, "c", "other"))
+    store.catalog.path(ModelName.parse("m")).write_bytes(b"{")
+
+    assert healed(repair(store)) == {"c"}
+
+
+def test_a_quick_look_heals_what_it_finds(store, source):
+    create(store, source)
+    cut(blob_of(store, "a.weight"))
+    become_directory(blob_of(store, "b.weight"))
+    flip(blob_of(store, "tokenizer.model"))
+
+    done = repair(store, quick=True)
+
+    assert healed(done) == {"a.weight", "b.weight"}
+    assert done.remaining == ()
+
+
+def test_what_was_healed_since_is_left_alone(store, source):
+    create(store, source)
+    flip(blob_of(store, "a.weight"))
+    report = verify(store)
+    create(store, source)
+    before = {path: path.stat().st_ino for path in store.layout.blobs.iterdir()}
+
+    done = Repairer(store).run(report)
+
+    assert (done.repaired, done.quarantined, done.remaining) == ((), (), ())
+    assert {path: path.stat().st_ino for path in before} == before
+
+
+def test_what_went_with_its_model_since_is_nobody_s_loss(store, source):
+    create(store, source)
+    lose(blob_of(store, "a.weight"))
+    report = verify(store, [ModelName.parse("m")])
+    store.remove([ModelName.parse("m")])
+
+    done = Repairer(store).run(report, [ModelName.parse("m")])
+
+    assert (done.repaired, done.remaining, done.losses) == ((), (), ())
+
+
+def test_a_file_that_cannot_be_read_is_made_again(store, source, monkeypatch):
+    create(store, source)
+    path = blob_of(store, "a.weight")
+    inode = path.stat().st_ino
+    real = store.fs.read_into
+
+    def rotten(file, buffer, offset):
+        if file.path == path and path.stat().st_ino == inode:
+            raise OSError(errno.EIO, "Input/output error", str(path))
+        return real(file, buffer, offset)
+
+    monkeypatch.setattr(type(store.fs), "read_into", lambda _, *words: rotten(*words))
+
+    assert healed(repair(store)) == {"a.weight"}
+    assert is_whole(store)
+
+
+def test_a_file_that_cannot_be_read_nor_made_again_stays(store, source, monkeypatch):
+    create(store, source)
+    path = blob_of(store, "a.weight")
+    shutil.rmtree(source)
+    real = store.fs.read_into
+
+    def rotten(_, file, buffer, offset):
+        if file.path == path:
+            raise OSError(errno.EIO, "Input/output error", str(path))
+        return real(file, buffer, offset)
+
+    monkeypatch.setattr(type(store.fs), "read_into", rotten)
+
+    done = repair(store)
+
+    assert (done.repaired, done.quarantined) == ((), ())
+    assert Problem.UNREADABLE in {finding.problem for finding in done.remaining}
+    assert path.exists()
+
+
+# A hostile record.
+
+
+def test_a_recipe_that_we_do_not_know_is_told(store, source):
+    create(store, source)
+    content = blob_of(store, "a.weight").read_bytes()
+    layers = [tensor_layer(content, "a.weight", dtype="F32", shape=(4,))]
+    handmade(store, layers, "n", b'{"ingot":{"recipe":"\\u001b[2J"}}')
+    store.remove([ModelName.parse("m")])
+    flip(blob_of(store, "a.weight", "n"))
+
+    (loss,) = repair(store, "n", source=source).losses
+
+    assert "is not known" in loss.reasons[0]
+
+
+@pytest.mark.parametrize(
+    "hub",
+    [
+        {"repository": "../../etc", "commit": "main"},
+        {"repository": "org/name", "commit": "../../x"},
+        {"repository": "org/name"},
+        {"repository": 1, "commit": []},
+        [],
+        "org/name",
+    ],
+)
+def test_a_record_that_cannot_be_names_no_repository(store, source, hub):
+    create(store, source)
+    content = blob_of(store, "a.weight").read_bytes()
+    layers = [tensor_layer(content, "a.weight", dtype="F32", shape=(4,))]
+    handmade(store, layers, "n", json.dumps({"ingot": {"hub": hub}}).encode())
+    store.remove([ModelName.parse("m")])
+    flip(blob_of(store, "a.weight", "n"))
+
+    (loss,) = repair(store, "n").losses
+
+    assert loss.reasons == ("nothing tells where it was made from",)
+
+
+def test_a_name_and_a_path_are_quoted_for_the_shell(store, tmp_path):
+    source = model(tmp_path / "it's $(here); rm", TENSORS)
+    create(store, source, variant=None)
+    lose(blob_of(store, "a.weight"))
+    shutil.rmtree(source)
+
+    (loss,) = repair(store).losses
+
+    assert loss.command.endswith("/it'\"'\"'s $(here); rm'")
