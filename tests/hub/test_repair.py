@@ -10,7 +10,6 @@ from store import Store
 from tests.check_store import check_store
 from tests.importer.damage import blob_of, flip, lose
 
-
 pytestmark = pytest.mark.usefixtures("commit")
 
 
