@@ -6,15 +6,22 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from importer.pipeline import ImportRequest
-from importer.recipe import PLAIN, Recipe
+from importer.quant import KEEP
+from importer.recipe import PLAIN, Misaligned, Recipe
+from importer.recipe_document import from_document
+from importer.recipe_file import presets, read_recipe
 from importer.sources.cache import repository_of
 from importer.sources.named import HubSource
 from store import IngotError, Layer, ModelName, Store, limits
 from store.catalog import StoredManifest
-from store.errors import UnsupportedError
 from store.json import Json, JsonError, loads
+
+_ROLES: Final = frozenset({"--embedding", "--lm-head", "--vision"})
+_RULES_ALONE: Final = "rules"
+"""The name of a recipe that is nothing but the user's rules."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,21 +34,22 @@ class Making:
     Attributes:
         sources: where it may be made from again, the nearest first.
         variant: of the weights.
-        recipe: its name, or None where nothing says it.
+        recipe: as the configuration holds it, or None where nothing says it.
     """
 
     name: ModelName
     sources: tuple[Path | HubSource, ...]
     variant: str | None
-    recipe: str | None
+    recipe: Mapping[str, Json] | None
 
     def requests(self, threads: int) -> tuple[ImportRequest, ...]:
         """The imports that should give the same blobs, one for each source.
 
         Raises:
-            UnsupportedError: we do not know the recipe.
+            InputError: the recipe is none.
         """
-        recipe = self._recipe()
+        # What others made has none; it can only be as plain as the source.
+        recipe = PLAIN if self.recipe is None else from_document(self.recipe)
         return tuple(
             ImportRequest(self.name, source, recipe, self.variant, threads)
             for source in self.sources
@@ -50,18 +58,39 @@ class Making:
     @property
     def command(self) -> str:
         """What the user types to make the model again; SOURCE where none is known."""
-        source = shlex.quote(str(self.sources[-1])) if self.sources else "SOURCE"
-        words = ["ingot", "create", shlex.quote(str(self.name)), source]
+        words = ["ingot", "create", str(self.name)]
+        words.append(str(self.sources[-1]) if self.sources else "SOURCE")
         if self.variant is not None:
-            words += ["--variant", shlex.quote(self.variant)]
-        return " ".join(words)
+            words += ["--variant", self.variant]
+        if self.recipe is not None:
+            try:
+                words += _flags(from_document(self.recipe))
+            except IngotError:
+                words += ["--recipe", "FILE"]  # it has rotted
+        return shlex.join(words)
 
-    def _recipe(self) -> Recipe:
-        # What others made has none; it can only be as plain as the source.
-        if self.recipe in {None, PLAIN.name}:
-            return PLAIN
-        message = f"recipe `{self.recipe}` of `{self.name}` is not known"
-        raise UnsupportedError(message, code="E_RECIPE")
+
+def _flags(recipe: Recipe) -> Iterator[str]:
+    """The flags of `create` that make a recipe; FILE stands for one of the user's."""
+    for rule in recipe.rules:
+        by = rule.reason.removeprefix("asked for by ")
+        target = KEEP if rule.target is None else str(rule.target)
+        if by == "--rule":
+            yield from (by, f"{rule.match[0]}={target}")
+        elif by in _ROLES:
+            yield from (by, target)
+    if recipe.name in presets():
+        if read_recipe(recipe.name).asks and recipe.type:
+            yield from ("-q", recipe.type)
+        yield from ("--recipe", recipe.name)
+    elif recipe.name not in {PLAIN.name, _RULES_ALONE}:
+        yield from ("--recipe", "FILE")
+    if recipe.misaligned is not Misaligned.KEEP:
+        yield from ("--on-misaligned", str(recipe.misaligned))
+    if recipe.stacked:
+        yield from ("--experts", "stacked")
+    if recipe.allow_nonfinite:
+        yield "--allow-nonfinite"
 
 
 def making_of(store: Store, stored: StoredManifest, source: Path | None = None) -> Making:
@@ -81,7 +110,7 @@ def making_of(store: Store, stored: StoredManifest, source: Path | None = None) 
         stored.name,
         tuple(_sources(store, stored, ours)) if source is None else (source,),
         variant if isinstance(variant, str) else None,
-        recipe if isinstance(recipe, str) else None,
+        recipe if isinstance(recipe, dict) else None,
     )
 
 

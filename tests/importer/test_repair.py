@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shlex
 import shutil
 
 import pytest
@@ -19,6 +20,7 @@ from store.errors import NoSpaceError, StorageError
 from store.findings import Problem
 from store.verify import verify
 from tests.check_store import check_store, snapshot
+from tests.cli.runner import run
 from tests.importer.builders import (
     FIXTURES,
     MODELS,
@@ -174,6 +176,42 @@ def test_a_record_that_rotted_in_an_unimportant_place_still_serves(store, source
 
     assert healed(repair(store)) == {"configuration"}
     assert is_whole(store)
+
+
+OPTIONS = [
+    ["-q", "int4"],
+    ["-q", "int8", "--group-size", "32"],
+    ["-q", "nvfp4", "--rule", "*k_proj*=keep", "--embedding", "int8"],
+    ["--rule", "*.mlp.*=int8/32"],
+    ["-q", "bf16"],
+    ["-q", "mxfp4", "--recipe", "uniform", "--experts", "stacked"],
+    ["-q", "int4", "--on-misaligned", "adjust"],
+    ["--recipe", "mixed_4_6"],
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
+def test_a_quantized_model_is_made_again_with_its_own_recipe(store, tmp_path, options):
+    source = shutil.copytree(MODELS / "tiny-moe", tmp_path / "s")
+    root = store.layout.root
+    run("create", "m", source, *options, store=root).succeeded()
+    before = manifest_bytes(store)
+    paths = sorted(store.layout.blobs.iterdir())
+    for path, damage in zip(paths, DAMAGES * len(paths), strict=False):
+        if path != blob_of(store, ""):
+            damage(path)
+
+    done = repair(store)
+
+    assert len(done.repaired) == len(paths) - 1
+    assert is_whole(store)
+    # And the command that is told, without a source, makes the very same.
+    lose(blob_of(store, "config.json"))
+    aside = source.rename(tmp_path / "aside")
+    (loss,) = repair(store).losses
+    aside.rename(source)
+    run(*shlex.split(loss.command)[1:], store=root).succeeded()
+    assert manifest_bytes(store) == before
 
 
 # What cannot be healed.
@@ -525,17 +563,18 @@ def test_a_file_that_cannot_be_read_nor_made_again_stays(store, source, monkeypa
 # A hostile record.
 
 
-def test_a_recipe_that_we_do_not_know_is_told(store, source):
+def test_a_recipe_that_is_none_is_told(store, source):
     create(store, source)
     content = blob_of(store, "a.weight").read_bytes()
     layers = [tensor_layer(content, "a.weight", dtype="F32", shape=(4,))]
-    handmade(store, layers, "n", b'{"ingot":{"recipe":"\\u001b[2J"}}')
+    handmade(store, layers, "n", b'{"ingot":{"recipe":{"rule":[{"match":7}]}}}')
     store.remove([ModelName.parse("m")])
     flip(blob_of(store, "a.weight", "n"))
 
     (loss,) = repair(store, "n", source=source).losses
 
-    assert "is not known" in loss.reasons[0]
+    assert "match" in loss.reasons[0]
+    assert loss.command == f"ingot create n:latest {source} --recipe FILE"
 
 
 @pytest.mark.parametrize(
