@@ -101,6 +101,7 @@ class Catalog:
         Raises:
             IntegrityError: the file cannot be a manifest.
         """
+        self._check_links(name)
         seen = self.fs.status(self.path(name))
         if seen is None:
             return None
@@ -166,6 +167,7 @@ class Catalog:
 
         The caller holds the shared lock.
         """
+        self._check_links(name)
         target = self.path(name)
         directory = self.layout.manifests
         for part in name.parts[:-1]:
@@ -182,11 +184,26 @@ class Catalog:
 
     def remove(self, name: ModelName) -> None:
         """Untag `name` durably; blobs stay until gc. The caller holds the shared lock."""
+        self._check_links(name)
         try:
             self.fs.unlink(self.path(name))
         except FileNotFoundError as error:
             raise _not_found(name) from error
         self.fs.sync_directory(self.path(name).parent)
+
+    def _check_links(self, name: ModelName) -> None:
+        # A store may have come in an archive: what is below such a link is not ours.
+        directory = self.layout.manifests
+        for part in name.parts[:-1]:
+            directory /= part
+            seen = self.fs.status(directory)
+            if seen is not None and seen.kind is Kind.LINK:
+                raise IntegrityError(
+                    f"`{directory.relative_to(self.layout.root)}` is a link, expected a "
+                    "directory",
+                    code="E_MANIFEST",
+                    hint="Remove the link, or link the whole store instead",
+                )
 
     def _mkdir(self, directory: Path) -> None:
         with contextlib.suppress(FileExistsError):  # another writer was first

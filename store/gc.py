@@ -294,9 +294,18 @@ def _remove(fs: FileSystem, path: Path, kind: Kind) -> None:
     if kind is not Kind.DIRECTORY:
         fs.unlink(path)
         return
-    for name, inner in fs.entries(path):
-        _remove(fs, path / name, inner)
-    fs.rmdir(path)
+    # Not by recursion, which ends at a depth that paths do not.
+    found, waiting = [], [path]
+    while waiting:
+        directory = waiting.pop()
+        found.append(directory)
+        for name, inner in fs.entries(directory):
+            if inner is Kind.DIRECTORY:
+                waiting.append(directory / name)
+            else:
+                fs.unlink(directory / name)
+    for directory in reversed(found):
+        fs.rmdir(directory)
 
 
 _UNREADABLE: Final = (

@@ -90,7 +90,7 @@ class Store:
                     self._mkdir(parent, 0o755)
             self._mkdir(root, 0o700)
         if not self._allow_unsafe:
-            for directory in (root, self.layout.blobs):
+            for directory in (root, *self.layout.directories):
                 self._check_safe(directory)
         layout = self.layout
         for directory in layout.directories:

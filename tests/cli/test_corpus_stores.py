@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 
 import pytest
 
@@ -267,3 +268,31 @@ def test_m15_a_manifest_at_a_wrong_depth(filled):
 
     assert run("verify", store=filled).clean().code == 5
     run("gc", "--yes", store=filled).failed(5)
+
+
+# A store that came from elsewhere, as in an archive.
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_m14_a_link_below_manifests_leads_nowhere(filled, tmp_path, depth):
+    outside = tmp_path / "outside"
+    parts = ("registry.ollama.ai", "library", "kept")
+    shutil.copytree((filled / "manifests").joinpath(*parts[:depth]), outside)
+    victim = next(path for path in outside.rglob("latest") if "moe" not in path.parts)
+    place = (filled / "manifests").joinpath(*parts[:depth])
+    shutil.rmtree(place)
+    place.symlink_to(outside)
+    before = snapshot(outside)
+
+    for words in (["rm", "kept"], ["show", "kept"], ["create", "kept", MODELS / "tiny-moe"]):
+        assert "link" in run(*words, store=filled).failed(5)
+    assert victim.exists()
+    assert snapshot(outside) == before
+
+
+def test_gc_removes_litter_however_deep(filled):
+    place = filled / "tmp" / "litter"
+    for depth in range(1500):  # deeper than Python recurses
+        os.mkdir(f"{place}{'/a' * depth}")
+
+    run("gc", "--yes", store=filled).succeeded()
+
+    assert check_store(filled, after_gc=True) == []
