@@ -12,6 +12,7 @@ from importer.events import Listener, Planned
 from importer.pipeline import ImportRequest, plan_import
 from importer.plan import BlobPlan, Plan
 from importer.remake import making_of
+from importer.resources import affordable
 from importer.reuse import Job, Reuse
 from importer.sources.named import HubSource
 from importer.space import check_space
@@ -206,7 +207,15 @@ class Healing:
         # Nothing is recalled: every blob is made of the bytes that the source has now.
         reuse = Reuse(self._store, attempt.plan, trusts=False)
         jobs = [job for _, job in todo]
-        written = write_blobs(jobs, writer, reuse, self._threads, self._listen)
+        quantizes = any(tensor.quant is not None for tensor in attempt.plan.tensors)
+        written = write_blobs(
+            jobs,
+            writer,
+            reuse,
+            affordable(self._threads, None, quantizes=quantizes),
+            self._listen,
+            allow_nonfinite=attempt.plan.recipe.allow_nonfinite,
+        )
         for (layer, _), done in zip(todo, written, strict=True):
             self._note(attempt, layer, done)
 

@@ -324,7 +324,7 @@ def test_a_store_that_cannot_be_written_is_no_fault_of_the_source(store, source,
     flip(blob_of(store, "a.weight"))
     path = blob_of(store, "a.weight")
 
-    def full(*_):
+    def full(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device", str(store.layout.tmp))
 
     monkeypatch.setattr(importer.healing, "write_blobs", full)
