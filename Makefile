@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO_STORE := $(VENV)/demo-store
 
-.PHONY: demo check lint test soak bench zoo clean
+.PHONY: demo check lint test soak zoo bench bench-codecs clean
 
 demo: $(VENV)/.run
 	rm -rf $(DEMO_STORE)
@@ -34,9 +34,6 @@ soak: $(VENV)/.dev
 	$(BIN)/python tests/fuzz/run.py
 	$(BIN)/python tests/importer/codecs/soak.py --weights 1e9
 
-bench: $(VENV)/.dev
-	$(BIN)/python tests/benchmarks/bench_codecs.py
-
 # Checkpoints that transformers and diffusers write: torch is heavy, so apart from `check`.
 zoo: $(VENV)/.run .venv-zoo/.made
 	.venv-zoo/bin/python tests/zoo/check_zoo.py --command $(BIN)/ingot
@@ -45,6 +42,20 @@ zoo: $(VENV)/.run .venv-zoo/.made
 	test -x .venv-zoo/bin/python || $(PYTHON) -m venv .venv-zoo
 	.venv-zoo/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	touch $@
+
+# Ingot beside its peers, on 2 GB and for half an hour; BENCH="--only verify" for less:
+# docs/performance.md. No peer, no row, but the others are measured.
+bench: $(VENV)/.run .venv-bench/.made
+	$(BIN)/python tests/benchmarks/run.py $(BENCH)
+
+# The arithmetic alone, beside MLX's.
+bench-codecs: $(VENV)/.dev
+	$(BIN)/python tests/benchmarks/bench_codecs.py
+
+.venv-bench/.made: tests/benchmarks/requirements.txt
+	test -x .venv-bench/bin/python || $(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check -r $< \
+		&& touch $@ || echo "no peers: their rows are not measured"
 
 # The package itself, editable; compiled, because start-up is a promise and some environments
 # write no bytecode on import.
@@ -62,4 +73,4 @@ $(VENV)/.dev: $(VENV)/.run
 	touch $@
 
 clean:
-	rm -rf $(VENV) .venv-zoo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-zoo .venv-bench .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,232 @@
+"""Write synthetic BF16 checkpoints that ingot and its peers accept, the same bytes each time.
+
+    python tests/benchmarks/checkpoints.py dense|tuned|moe|small DIRECTORY AMOUNT
+
+AMOUNT is in bytes of weights at least, for `small` the number of tensors. `tuned` is `dense`
+with every tenth tensor changed. Weights are N(0, 0.02), cut off to BF16.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import sys
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+SHARDS: Final = 3
+BF16: Final = 2
+"""Bytes of an element."""
+NARROW_BELOW: Final = 500_000_000
+"""Bytes under which a model has narrow layers, for the harness's own tests."""
+VOCABULARY: Final = {"<|begin|>": 0, "<|end|>": 1, "a": 2, "b": 3}
+
+Shapes = dict[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What is to be written: the configuration and the shape of each tensor."""
+
+    config: dict[str, Any]
+    shapes: Shapes
+    changed: frozenset[str] = frozenset()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of weights."""
+        return sum(map(math.prod, self.shapes.values())) * BF16
+
+
+def dense(nbytes: int) -> Checkpoint:
+    """Plan a llama of at least `nbytes` bytes, with as many layers as that takes."""
+    width = 2048 if nbytes >= NARROW_BELOW else 256
+    inner = width * 11 // 4
+    config = _config("llama", width) | {"intermediate_size": inner}
+    return _grown(config, nbytes, lambda layer: _mlp(f"{layer}.mlp", inner, width))
+
+
+def tuned(nbytes: int) -> Checkpoint:
+    """Plan a fine-tune of `dense`: every tenth tensor has other weights."""
+    base = dense(nbytes)
+    return Checkpoint(base.config, base.shapes, frozenset(sorted(base.shapes)[::10]))
+
+
+def moe(nbytes: int) -> Checkpoint:
+    """Plan a qwen3_moe of at least `nbytes` bytes in some 1 600 expert tensors."""
+    experts = 64
+    width = 1024 if nbytes >= NARROW_BELOW else 128
+    inner = width * 5 // 8
+    config = _config("qwen3_moe", width) | {
+        "decoder_sparse_step": 1,
+        "intermediate_size": width * 4,
+        "mlp_only_layers": [],
+        "moe_intermediate_size": inner,
+        "norm_topk_prob": True,
+        "num_experts": experts,
+        "num_experts_per_tok": 8,
+    }
+
+    def layer_shapes(layer: str) -> Shapes:
+        head = (config["head_dim"],)
+        shapes = {
+            f"{layer}.self_attn.q_norm.weight": head,
+            f"{layer}.self_attn.k_norm.weight": head,
+            f"{layer}.mlp.gate.weight": (experts, width),
+        }
+        for number in range(experts):
+            shapes |= _mlp(f"{layer}.mlp.experts.{number}", inner, width)
+        return shapes
+
+    return _grown(config, nbytes, layer_shapes)
+
+
+def small(tensors: int) -> Checkpoint:
+    """Plan `tensors` tensors of 4 KiB: what each tensor costs beside its bytes."""
+    config = _config("llama", 64) | {"num_hidden_layers": tensors}
+    names = (f"model.layers.{number}.mlp.up_proj.weight" for number in range(tensors))
+    return Checkpoint(config, dict.fromkeys(names, (32, 64)))
+
+
+MODELS: Final[dict[str, Callable[[int], Checkpoint]]] = {
+    "dense": dense,
+    "tuned": tuned,
+    "moe": moe,
+    "small": small,
+}
+
+
+def write(checkpoint: Checkpoint, directory: Path) -> None:
+    """Write the checkpoint, unless `directory` has it: it appears whole or not at all."""
+    mark = json.dumps([checkpoint.config, checkpoint.nbytes, len(checkpoint.changed)])
+    if (directory / ".complete").is_file() and (directory / ".complete").read_text() == mark:
+        return
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    shards = [f"model-{n:05d}-of-{SHARDS:05d}.safetensors" for n in range(1, SHARDS + 1)]
+    names = list(checkpoint.shapes)
+    weight_map: dict[str, str] = {}
+    for number, shard in enumerate(shards):
+        mine = names[number * len(names) // SHARDS : (number + 1) * len(names) // SHARDS]
+        _write_shard(checkpoint, mine, directory / shard)
+        weight_map |= dict.fromkeys(mine, shard)
+    for name, document in {
+        "config.json": checkpoint.config,
+        "model.safetensors.index.json": {"weight_map": weight_map},
+        "tokenizer.json": _TOKENIZER,
+        "tokenizer_config.json": {
+            "bos_token": "<|begin|>",
+            "eos_token": "<|end|>",
+            "tokenizer_class": "PreTrainedTokenizerFast",
+        },
+    }.items():
+        (directory / name).write_text(json.dumps(document, indent=1))
+    os.sync()
+    (directory / ".complete").write_text(mark)
+
+
+def _write_shard(checkpoint: Checkpoint, names: list[str], path: Path) -> None:
+    # By hand, because `safetensors` wants all tensors of a file in memory.
+    entries: dict[str, object] = {"__metadata__": {"format": "pt"}}
+    end = 0
+    for name in names:
+        shape = checkpoint.shapes[name]
+        start, end = end, end + math.prod(shape) * BF16
+        entries[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [start, end]}
+    header = json.dumps(entries).encode()
+    header += b" " * (-len(header) % 8)
+    with path.open("wb") as file:
+        file.write(len(header).to_bytes(8, "little") + header)
+        for name in names:
+            file.write(_weights(checkpoint, name))
+
+
+def _config(model_type: str, width: int) -> dict[str, Any]:
+    heads = max(2, width // 128)
+    return {
+        "architectures": [{"llama": "LlamaForCausalLM"}.get(model_type, "Qwen3MoeForCausalLM")],
+        "head_dim": width // heads,
+        "hidden_act": "silu",
+        "hidden_size": width,
+        "max_position_embeddings": 2048,
+        "model_type": model_type,
+        "num_attention_heads": heads,
+        "num_key_value_heads": heads // 2,
+        "rms_norm_eps": 1e-6,
+        "rope_theta": 10000.0,
+        "tie_word_embeddings": False,
+        "torch_dtype": "bfloat16",
+        "vocab_size": 32000 if width > 256 else 256,
+    }
+
+
+def _grown(
+    config: dict[str, Any], nbytes: int, layer_shapes: Callable[[str], Shapes]
+) -> Checkpoint:
+    width, vocabulary = config["hidden_size"], config["vocab_size"]
+    keys = width * config["num_key_value_heads"] // config["num_attention_heads"]
+    shapes: Shapes = {
+        "model.embed_tokens.weight": (vocabulary, width),
+        "lm_head.weight": (vocabulary, width),
+        "model.norm.weight": (width,),
+    }
+    for number in count():
+        layer = f"model.layers.{number}"
+        shapes |= {
+            f"{layer}.input_layernorm.weight": (width,),
+            f"{layer}.post_attention_layernorm.weight": (width,),
+            f"{layer}.self_attn.q_proj.weight": (width, width),
+            f"{layer}.self_attn.k_proj.weight": (keys, width),
+            f"{layer}.self_attn.v_proj.weight": (keys, width),
+            f"{layer}.self_attn.o_proj.weight": (width, width),
+            **layer_shapes(layer),
+        }
+        grown = Checkpoint(config | {"num_hidden_layers": number + 1}, shapes)
+        if grown.nbytes >= nbytes:
+            return grown
+    raise AssertionError
+
+
+def _mlp(prefix: str, inner: int, width: int) -> Shapes:
+    return {
+        f"{prefix}.gate_proj.weight": (inner, width),
+        f"{prefix}.up_proj.weight": (inner, width),
+        f"{prefix}.down_proj.weight": (width, inner),
+    }
+
+
+def _weights(checkpoint: Checkpoint, name: str) -> bytes:
+    seed = [zlib.crc32(name.encode()), name in checkpoint.changed]
+    random = np.random.Generator(np.random.SFC64(seed))
+    shape = checkpoint.shapes[name]
+    weights = random.standard_normal(shape, np.float32) * np.float32(0.02)
+    return (weights.view(np.uint32) >> 16).astype(np.uint16).tobytes()
+
+
+_TOKENIZER: Final = {
+    "version": "1.0",
+    "added_tokens": [],
+    "normalizer": None,
+    "pre_tokenizer": {"type": "Whitespace"},
+    "post_processor": None,
+    "decoder": None,
+    "model": {"type": "BPE", "vocab": VOCABULARY, "merges": []},
+}
+
+
+def main() -> None:
+    """Write one checkpoint."""
+    model, directory, amount = sys.argv[1:]
+    write(MODELS[model](int(amount)), Path(directory))
+
+
+if __name__ == "__main__":
+    main()
