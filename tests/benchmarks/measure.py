@@ -78,6 +78,11 @@ class Pairs:
         pairs = zip(self.ours, self.peer, strict=True)
         return Spread.of([ours.seconds / peer.seconds for ours, peer in pairs])
 
+    def cpu_ratio(self) -> Spread:
+        """CPU time of ours over the peer's, pair by pair; a busy machine changes it little."""
+        pairs = zip(self.ours, self.peer, strict=True)
+        return Spread.of([ours.cpu_seconds / peer.cpu_seconds for ours, peer in pairs])
+
     def added(self) -> Spread:
         """Milliseconds that ours takes longer than the peer, pair by pair."""
         pairs = zip(self.ours, self.peer, strict=True)

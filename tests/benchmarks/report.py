@@ -18,7 +18,7 @@ RAM_DISKS: Final = {"tmpfs", "ramfs"}
 _HEAD: Final = (
     *("row", "ours", "s (min)", "cpu s", "MiB"),
     *("beside", "s (min)", "cpu s", "MiB"),
-    *("median", "[least, most]", "goal", "stretch", ""),
+    *("cpu ratio", "result", "[least, most]", "goal", "stretch", ""),
 )
 
 
@@ -108,6 +108,7 @@ def table(results: Iterable[Result]) -> list[str]:
             (
                 *(result.row.name, result.row.what, *_costs(result.pairs.ours)),
                 *(result.row.against, *_costs(result.pairs.peer)),
+                f"{result.pairs.cpu_ratio().median:.2f}" if result.pairs.peer else "",
                 _number(value.median, unit),
                 f"[{_number(value.least, unit)}, {_number(value.most, unit)}]",
                 _number(goal, unit),

@@ -121,25 +121,29 @@ def main(words: list[str] | None = None) -> int:
         "machine": report.machine(options.directory, options.peers),
     }
     print(*(f"{fact}: {value}" for fact, value in document["machine"].items()), sep="\n")
-    failed = False
+    growth: list[report.Growth] = []
+    results: list[report.Result] = []
+
+    def save() -> None:
+        # After each step, so that an interrupted run has what it measured.
+        document["growth"] = [step.document() for step in growth]
+        document["rows"] = [result.document() for result in results]
+        options.json.write_text(json.dumps(document, indent=1) + "\n")
+
     if options.growth:
-        growth = []
         for model, amount in GROWTH:
             print(f"measuring {model} {amount:,}", file=sys.stderr)
             growth += bench.grow(model, amount)
-        document["growth"] = [step.document() for step in growth]
+            save()
         print("", *report.growth_table(growth), sep="\n")
     else:
-        results = []
         for row in options.only:
             print(f"measuring {row.name}", file=sys.stderr)
             results.append(bench.measure(row))
-        document["rows"] = [result.document() for result in results]
-        failed = any(result.failed for result in results)
+            save()
         print("", *report.table(results), sep="\n")
-    options.json.write_text(json.dumps(document, indent=1) + "\n")
     print(f"\nwrote {options.json}", file=sys.stderr)
-    return 1 if failed else 0
+    return 1 if any(result.failed for result in results) else 0
 
 
 def _options(words: list[str] | None) -> argparse.Namespace:

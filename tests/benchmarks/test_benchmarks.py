@@ -59,6 +59,12 @@ def test_a_ratio_is_taken_pair_by_pair():
     assert pairs_of([1, 2, 9], [1, 4, 18]).ratio() == Spread(0.5, 0.5, 1)
 
 
+def test_a_ratio_of_cpu_time_is_taken_pair_by_pair():
+    ours = (Cost(9, 1, 0), Cost(9, 2, 0), Cost(9, 9, 0))
+    peer = (Cost(1, 1, 0), Cost(1, 4, 0), Cost(1, 18, 0))
+    assert Pairs(ours, peer).cpu_ratio() == Spread(0.5, 0.5, 1)
+
+
 def test_added_time_is_taken_pair_by_pair_in_milliseconds():
     assert pairs_of([1, 3, 6], [0.5, 1, 1]).added() == Spread(2000, 500, 5000)
 
@@ -86,7 +92,9 @@ def test_the_table_has_the_figures_beside_the_goals():
     assert head.split()[:2] == ["row", "ours"]
     ours = "int4 create int4 0.500 (0.500) 1.00 150"
     peer = "a peer 2.000 (2.000) 4.00 900"
-    assert " ".join(line.split()) == f"{ours} {peer} 0.250 [0.250, 0.250] 0.240 0.180 missed"
+    assert (
+        " ".join(line.split()) == f"{ours} {peer} 0.25 0.250 [0.250, 0.250] 0.240 0.180 missed"
+    )
     assert left_out == "int8: not measured: `mlx_lm.convert` is not there"
 
 
