@@ -7,63 +7,96 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from importer.chunks import Chunk, cut
-from importer.reuse import Job
+from importer.plan import BlobPlan, FilePlan
 from importer.sources.tree import SourceFile, opened, read_exactly
 from store import BlobRef, Store
+from store.fs import File
+from store.tensorblob import read_header
+from store.tensorfile import TensorEntry
 
 CHUNK: Final = 1 << 20
 """Bytes of the source at a time."""
+
+_OLD_KEY: Final = "data"
+"""Of the single tensor in an older form of the format."""
 
 
 class Beside(NamedTuple):
     """A chunk, both sides valid until the next.
 
     Attributes:
+        done: bytes of the tensor's source, or of the file, before this chunk.
         rows: of the source.
-        parts: what the blob has for them; shorter than they should be where it ends early.
+        parts: what the blob has for them; shorter than they should be where it ends early,
+            empty where it has no such tensor.
     """
 
     chunk: Chunk
+    done: int
     rows: memoryview
     parts: tuple[memoryview, ...]
 
 
-def beside(store: Store, job: Job, ref: BlobRef) -> Iterator[Beside]:
-    """Read a planned blob's source and the stored blob together.
+def beside(store: Store, job: BlobPlan | FilePlan, ref: BlobRef) -> Iterator[Beside]:
+    """Read a planned blob's source and a stored blob with the same tensors together.
+
+    Others may have written the blob: its own header says where its tensors are.
 
     Raises:
-        InputError: the source changed.
+        InputError: the source changed, or the blob's header is malformed.
         IntegrityError: the blob is not there.
     """
-    buffers: dict[int, memoryview] = {}
-
-    def buffer(number: int, size: int) -> memoryview:
-        if len(buffers.get(number, b"")) < size:
-            buffers[number] = memoryview(bytearray(max(size, 1)))
-        return buffers[number][:size]
-
     with store.blobs.open(ref.digest) as blob, contextlib.ExitStack() as stack:
+        stored = _Stored(store, blob, ref, job)
+        buffer = memoryview(bytearray(CHUNK))
         file: SourceFile | None = None
-        descriptor = -1
+        descriptor, done = -1, 0
         for chunk in cut(job, CHUNK):
             if chunk.file is not file:
                 stack.close()
                 descriptor = stack.enter_context(opened(chunk.file))
                 file = chunk.file
-            rows = buffer(-1, chunk.nbytes)
+            rows = buffer[: chunk.nbytes]
             read_exactly(chunk.file, descriptor, rows, chunk.offset)
-            parts = []
-            for number, (offset, nbytes) in enumerate(_places(chunk)):
-                part = buffer(number, nbytes)
-                parts.append(part[: store.fs.read_into(blob, part, offset)])
-            yield Beside(chunk, rows, tuple(parts))
+            yield Beside(chunk, done, rows, tuple(stored.parts(chunk, done)))
+            done = 0 if chunk.ends_tensor else done + chunk.nbytes
 
 
-def _places(chunk: Chunk) -> Iterator[tuple[int, int]]:
-    """Offset and size in the blob of each part of a chunk."""
-    if chunk.tensor is None:
-        yield chunk.targets[0], chunk.nbytes
-        return
-    total = chunk.tensor.source_nbytes
-    for offset, part in zip(chunk.targets, chunk.tensor.parts, strict=True):
-        yield offset, part.nbytes * chunk.nbytes // total if total else 0
+class _Stored:
+    """Reads parts of a stored blob, wherever they are in it."""
+
+    def __init__(
+        self, store: Store, blob: File, ref: BlobRef, job: BlobPlan | FilePlan
+    ) -> None:
+        self._store, self._blob = store, blob
+        self._entries: dict[str, TensorEntry] = {}
+        self._start = 0
+        self._buffers: dict[int, memoryview] = {}
+        if isinstance(job, BlobPlan):
+            header = read_header(store, blob, ref.size, f"blob {ref.digest}")
+            self._entries = {entry.name: entry for entry in header.entries}
+            self._start = header.nbytes
+            if self._entries.keys() == {_OLD_KEY}:
+                self._entries[job.name] = self._entries[_OLD_KEY]
+
+    def parts(self, chunk: Chunk, done: int) -> Iterator[memoryview]:
+        """What there is for a chunk, of whose tensor `done` source bytes came before."""
+        tensor = chunk.tensor
+        if tensor is None:
+            yield self._read(0, done, chunk.nbytes)
+            return
+        total = max(tensor.source_nbytes, 1)
+        for number, part in enumerate(tensor.parts):
+            entry = self._entries.get(tensor.name + part.suffix)
+            begin = part.nbytes * done // total
+            end = min(
+                part.nbytes * (done + chunk.nbytes) // total, entry.nbytes if entry else 0
+            )
+            place = self._start + entry.begin + begin if entry else 0
+            yield self._read(number, place, max(end - begin, 0))
+
+    def _read(self, number: int, offset: int, nbytes: int) -> memoryview:
+        if len(self._buffers.get(number, b"")) < max(nbytes, 1):
+            self._buffers[number] = memoryview(bytearray(max(nbytes, 1)))
+        buffer = self._buffers[number][:nbytes]
+        return buffer[: self._store.fs.read_into(self._blob, buffer, offset)]

@@ -1,23 +1,26 @@
-"""Compare a stored model with the source that it was made from, byte by byte."""
+"""Compare a stored model with the source that it was made from, to the last bit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
 
-from importer.inventory import Inventory, read_inventory
-from importer.sources.tree import SourceFile, opened, read_exactly
+from importer import codecs
+from importer.beside import beside
+from importer.codecs import Operation, codec_for
+from importer.codecs.grouped import Grouped
+from importer.foreign import Foreign
+from importer.pipeline import plan_import
+from importer.plan import BlobPlan, FilePlan, Plan, TensorPlan
+from importer.quant import QUANT_TYPES, with_group_size
+from importer.remake import making_of
 from importer.stored import StoredTensor, read_layer
-from store import Digest, Layer, MediaType, ModelName, Store
+from store import BlobRef, Layer, MediaType, ModelName, Store
 from store.errors import IngotError
 from store.findings import Finding, Problem
-from store.json import JsonError, loads
 from store.verify import Progress
-
-_CHUNK: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +28,8 @@ class Comparison:
     """What was compared and what differs.
 
     Attributes:
-        notes: what could not be compared.
+        notes: what is not wrong, and should be known.
+        tensors: that were compared.
         nbytes: that were read from the source.
     """
 
@@ -36,16 +40,17 @@ class Comparison:
     nbytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Pair:
-    """Bytes of a source and bytes of a blob that should be equal."""
+@dataclass(slots=True)
+class _Pairs:
+    """What can be compared: jobs whose source and stored blob are of one kind.
 
-    subject: str
-    file: SourceFile
-    source_offset: int
-    digest: Digest
-    blob_offset: int
-    nbytes: int
+    Attributes:
+        is_ours: whether the recipe is known, so that encoding again gives the same bits.
+    """
+
+    is_ours: bool
+    jobs: list[tuple[BlobPlan | FilePlan, BlobRef]] = field(default_factory=list)
+    findings: list[tuple[str, str]] = field(default_factory=list)
 
 
 def compare(
@@ -56,116 +61,170 @@ def compare(
     jobs: int = 1,
     progress: Progress = lambda _, __: None,
 ) -> Comparison:
-    """Compare every plain tensor and every kept file of a model with a source.
+    """Compare every tensor and every kept file of a model with a source.
+
+    What ingot quantized is encoded again and must give the same bits. What others quantized
+    is decoded, and must be as near to the source as its type allows.
 
     Raises:
         NotFoundError: there is no such model or source.
         InputError: the source cannot be read.
     """
-    manifest = store.catalog.get(name).parse()
-    inventory = read_inventory(source, _variant(store, manifest.config))
-    models = (str(name),)
-    findings: list[Finding] = []
-    stored: dict[str, StoredTensor] = {}
+    stored = store.catalog.get(name)
+    manifest = stored.parse()
+    making = making_of(store, stored, source)
+    (request,) = making.requests(jobs)
+    # Of another source a rule may well find nothing; what then differs is what we tell.
+    rules = tuple(replace(rule, optional=True) for rule in request.recipe.rules)
+    plan = plan_import(replace(request, recipe=replace(request.recipe, rules=rules)), store)
+    pairs = _Pairs(making.recipe is not None)
+    tensors: dict[str, StoredTensor] = {}
     for layer in manifest.layers:
         if layer.media_type == MediaType.TENSOR:
             try:
-                stored |= {t.name: t for t in read_layer(store, layer, headers=True)}
+                tensors |= {one.name: one for one in read_layer(store, layer, headers=True)}
             except IngotError as error:
-                findings.append(Finding(Problem.SOURCE, layer.name, str(error), models))
-    files = {layer.name: layer for layer in manifest.layers if layer.is_file}
-    findings += _listing(inventory, stored, files, models)
-    quantized = sum(
-        stored[t.name].quant is not None for t in inventory.tensors if t.name in stored
-    )
-    pairs = list(_pairs(inventory, stored, files))
-    total = sum(pair.nbytes for pair in pairs)
-
-    def tell(nbytes: int) -> None:
-        progress(nbytes, total)
-
+                pairs.findings.append((layer.name, str(error)))
+    _pair_tensors(plan, tensors, {layer.digest: layer.ref for layer in manifest.layers}, pairs)
+    _pair_files(plan, {layer.name: layer for layer in manifest.layers if layer.is_file}, pairs)
+    compared = [job for job, _ in pairs.jobs if isinstance(job, BlobPlan)]
+    total = sum(_source_nbytes(job) for job, _ in pairs.jobs)
+    _prepare(compared, is_ours=pairs.is_ours)
+    foreign = Foreign()
     with ThreadPoolExecutor(jobs) as pool:
-        results = pool.map(lambda pair: _difference(store, pair, tell), pairs)
-        for pair, difference in zip(pairs, results, strict=True):
-            if difference is not None:
-                findings.append(Finding(Problem.SOURCE, pair.subject, difference, models))
+        compare_one = _Comparer(store, foreign, lambda nbytes: progress(nbytes, total), pairs)
+        for found in pool.map(lambda pair: list(compare_one(*pair)), pairs.jobs):
+            pairs.findings += found
     return Comparison(
-        tuple(findings),
-        (f"{quantized} tensors are quantized and were not compared",) if quantized else (),
-        len(inventory.tensors) - quantized,
-        len(inventory.files),
+        tuple(
+            Finding(Problem.SOURCE, subject, message, (str(name),))
+            for subject, message in pairs.findings
+        ),
+        tuple(foreign.notes()),
+        sum(len(job.tensors) for job in compared),
+        len(plan.files),
         total,
     )
 
 
-def _variant(store: Store, config: Layer) -> str | None:
+@dataclass(frozen=True, slots=True)
+class _Comparer:
+    """Compares one job; a call gives subject and message of each difference."""
+
+    store: Store
+    foreign: Foreign
+    tell: Callable[[int], None]
+    pairs: _Pairs
+
+    def __call__(self, job: BlobPlan | FilePlan, ref: BlobRef) -> Iterator[tuple[str, str]]:
+        wrong: set[str] = set()
+        try:
+            for chunk, done, rows, parts in beside(self.store, job, ref):
+                self.tell(len(rows))
+                subject = chunk.tensor.name if chunk.tensor else chunk.file.path
+                if subject in wrong:
+                    continue
+                if not self.pairs.is_ours and isinstance(chunk.codec, Grouped):
+                    message = self.foreign.look(chunk, rows, parts)
+                else:
+                    made = chunk.codec.encode(rows).parts if chunk.nbytes else ()
+                    # As bytes, which compare at memory speed; views compare item by item.
+                    same = [bytes(part) for part in made] == [bytes(part) for part in parts]
+                    is_empty = not any(map(len, parts)) and not chunk.nbytes
+                    message = None if same or is_empty else _differs(done)
+                if message is not None:
+                    wrong.add(subject)
+                    yield subject, message
+        except IngotError as error:
+            yield (job.name if isinstance(job, BlobPlan) else job.file.path), str(error)
+
+
+def _differs(done: int) -> str:
+    return f"differs from the source after byte {done}"
+
+
+def _prepare(jobs: list[BlobPlan], *, is_ours: bool) -> None:
+    quantized = [plan for job in jobs for plan in job.tensors if plan.quant is not None]
+    operation = Operation.ENCODE if is_ours else Operation.DECODE
+    codecs.prepare(
+        {plan.codec for plan in quantized},
+        sum(plan.source_nbytes for plan in quantized),
+        lambda: None,
+        (operation,),
+    )
+
+
+def _source_nbytes(job: BlobPlan | FilePlan) -> int:
+    if isinstance(job, FilePlan):
+        return job.nbytes
+    return sum(plan.source_nbytes for plan in job.tensors)
+
+
+def _pair_tensors(
+    plan: Plan,
+    tensors: Mapping[str, StoredTensor],
+    refs: Mapping[object, BlobRef],
+    pairs: _Pairs,
+) -> None:
+    planned = {one.name: one for one in plan.tensors}
+    _list(planned, tensors, "a tensor", pairs)
+    blobs: dict[tuple[str, BlobRef], list[TensorPlan]] = {}
+    for name in sorted(planned.keys() & tensors.keys(), key=str.encode):
+        ours, twin = planned[name], tensors[name]
+        if not pairs.is_ours:
+            ours = _as_stored(ours, twin)
+        if (ours.type_name, ours.shape) == (_type_name(twin), twin.shape):
+            blobs.setdefault((twin.layer, refs[twin.digest]), []).append(ours)
+        else:
+            there = f"{ours.type_name} {list(ours.shape)}"
+            here = f"{_type_name(twin)} {list(twin.shape)}"
+            why = " by its recipe" if ours.target is not None else " in the source"
+            pairs.findings.append((name, f"is {there}{why}, {here} here"))
+    for (layer, ref), members in blobs.items():
+        job = BlobPlan(layer, tuple(members), len(members) > 1, b"", ref.size)
+        pairs.jobs.append((job, ref))
+
+
+def _as_stored(plan: TensorPlan, twin: StoredTensor) -> TensorPlan:
+    """Plan a tensor as somebody else has quantized it, as far as that is possible."""
+    if twin.quant is None or twin.quant not in QUANT_TYPES or not twin.group_size:
+        return plan
     try:
-        document = loads(store.blobs.read(config.ref, config.size), floats=True)
-    except (JsonError, IngotError):
-        return None
-    ours = document.get("ingot") if isinstance(document, dict) else None
-    variant = ours.get("variant") if isinstance(ours, dict) else None
-    return variant if isinstance(variant, str) else None
+        spec = with_group_size(QUANT_TYPES[twin.quant], twin.group_size)
+        codec = codec_for(spec, plan.dtype)
+    except IngotError:
+        return plan
+    if plan.shape != twin.shape or not plan.shape or plan.shape[-1] % spec.group_size:
+        return plan
+    decision = plan.decision._replace(target=spec)
+    return replace(plan, decision=decision, codec=codec, parts=codec.parts(plan.shape))
 
 
-def _listing(
-    inventory: Inventory,
-    stored: dict[str, StoredTensor],
-    files: dict[str, Layer],
-    models: tuple[str, ...],
-) -> Iterator[Finding]:
-    theirs = {tensor.name: tensor for tensor in inventory.tensors}
-    kept = {file.path: file for file in inventory.files}
-    for names, message in (
-        (theirs.keys() - stored.keys(), "is a tensor of the source that the model lacks"),
-        (stored.keys() - theirs.keys(), "is a tensor that the source lacks"),
-        (kept.keys() - files.keys(), "is a file of the source that the model lacks"),
-        (files.keys() - kept.keys(), "is a file that the source lacks"),
-    ):
-        for name in sorted(names):
-            yield Finding(Problem.SOURCE, name, message, models)
-    for name in sorted(theirs.keys() & stored.keys()):
-        tensor, twin = theirs[name], stored[name]
-        if twin.quant is None and (twin.dtype, twin.shape) != (tensor.dtype, tensor.shape):
-            there = f"{tensor.dtype} {list(tensor.shape)}"
-            here = f"{twin.dtype} {list(twin.shape)}"
-            message = f"is {there} in the source, {here} here"
-            yield Finding(Problem.SOURCE, name, message, models)
-    for name in sorted(kept.keys() & files.keys()):
-        if kept[name].size != files[name].size:
-            message = f"has {kept[name].size} bytes in the source, {files[name].size} here"
-            yield Finding(Problem.SOURCE, name, message, models)
-
-
-def _pairs(
-    inventory: Inventory, stored: dict[str, StoredTensor], files: dict[str, Layer]
-) -> Iterator[_Pair]:
-    for tensor in inventory.tensors:
-        twin = stored.get(tensor.name)
-        if twin is None or twin.quant is not None or twin.offset is None:
-            continue
-        if (twin.dtype, twin.shape) == (tensor.dtype, tensor.shape):
-            size = tensor.nbytes
-            place = (twin.digest, twin.offset)
-            yield _Pair(tensor.name, tensor.file, tensor.offset, *place, size)
-    for file in inventory.files:
-        layer = files.get(file.path)
-        if layer is not None and layer.size == file.size:
-            yield _Pair(file.path, file, 0, layer.digest, 0, file.size)
-
-
-def _difference(store: Store, pair: _Pair, tell: Callable[[int], None]) -> str | None:
-    ours, theirs = memoryview(bytearray(_CHUNK)), memoryview(bytearray(_CHUNK))
+def _type_name(twin: StoredTensor) -> str:
+    if twin.quant is None or twin.quant not in QUANT_TYPES or not twin.group_size:
+        return twin.type_name
     try:
-        with opened(pair.file) as descriptor, store.blobs.open(pair.digest) as blob:
-            for start in range(0, pair.nbytes, _CHUNK):
-                count = min(_CHUNK, pair.nbytes - start)
-                read_exactly(pair.file, descriptor, theirs[:count], pair.source_offset + start)
-                got = store.fs.read_into(blob, ours[:count], pair.blob_offset + start)
-                # As bytes, which compare at memory speed; views compare item by item.
-                if got != count or bytes(ours[:count]) != bytes(theirs[:count]):
-                    return f"differs from the source after byte {start}"
-                tell(count)
-    except IngotError as error:
-        return str(error)
-    return None
+        return str(with_group_size(QUANT_TYPES[twin.quant], twin.group_size))
+    except IngotError:
+        return f"{twin.quant}/{twin.group_size}"
+
+
+def _pair_files(plan: Plan, layers: Mapping[str, Layer], pairs: _Pairs) -> None:
+    kept = {one.file.path: one for one in plan.files}
+    _list(kept, layers, "a file", pairs)
+    for path in sorted(kept.keys() & layers.keys()):
+        job, layer = kept[path], layers[path]
+        if job.nbytes == layer.size:
+            pairs.jobs.append((job, layer.ref))
+        else:
+            message = f"has {job.nbytes} bytes in the source, {layer.size} here"
+            pairs.findings.append((path, message))
+
+
+def _list(
+    source: Mapping[str, object], here: Mapping[str, object], what: str, pairs: _Pairs
+) -> None:
+    for name in sorted(source.keys() - here.keys()):
+        pairs.findings.append((name, f"is {what} of the source that the model lacks"))
+    for name in sorted(here.keys() - source.keys()):
+        pairs.findings.append((name, f"is {what} that the source lacks"))

@@ -61,7 +61,7 @@ def _measure(store: Store, job: BlobPlan, ref: BlobRef) -> Iterator[Quality]:
     from importer.codecs.measure import Measure  # noqa: PLC0415 - it imports numpy
 
     measures: dict[str, Measure] = {}
-    for chunk, rows, parts in beside(store, job, ref):
+    for chunk, _, rows, parts in beside(store, job, ref):
         tensor = chunk.tensor
         if tensor is None or not isinstance(chunk.codec, Grouped):
             continue

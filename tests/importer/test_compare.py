@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from importer.asked import ask
+from importer.codecs import codec_for
 from importer.compare import compare
 from importer.describe import describe
+from importer.quant import QUANT_TYPES, with_group_size
+from importer.recipe import Misaligned
 from store import ModelName, Store
 from store.errors import InputError, NotFoundError
 from tests.check_store import snapshot
@@ -155,19 +160,97 @@ def test_the_variant_that_was_imported_is_compared(store, source):
     assert findings(store, source) == []
 
 
-def test_a_quantized_tensor_is_told_and_not_compared(store, source):
-    packed = {"a.weight": ("U32", (4,)), "a.weight.scale": ("F16", (1,))}
-    layers = [
-        tensor_layer(safetensors(packed, {"quant_type": "int8"}), "a.weight"),
-        tensor_layer(safetensors({"b.weight": TENSORS["b.weight"]}), "b.weight"),
-    ]
-    handmade(store, layers)
+def quantized(dtype="F32", spec="int4", group_size=32, change=lambda parts: parts):
+    """A source tensor of 4 rows, and the blob of somebody who quantized it as we would."""
+    values = np.random.default_rng(0).standard_normal((4, 64)).astype(np.float32)
+    source = {"a.weight": (dtype, values.shape, values.tobytes())}
+    kind = with_group_size(QUANT_TYPES[spec], group_size)
+    codec = codec_for(kind, dtype)
+    parts = change([bytes(part) for part in codec.encode(memoryview(values).cast("B")).parts])
+    tensors = {
+        "a.weight" + part.suffix: (part.dtype, part.shape, data)
+        for part, data in zip(codec.parts(values.shape), parts, strict=True)
+    }
+    # In another order than ours.
+    blob = dict(reversed(tensors.items()))
+    metadata = {"quant_type": spec, "group_size": str(group_size)}
+    return source, tensor_layer(safetensors(blob, metadata), "a.weight")
+
+
+@pytest.mark.parametrize(
+    ("spec", "group_size"), [("int4", 32), ("int8", 64), ("nvfp4", 16), ("mxfp8", 32)]
+)
+def test_what_others_quantized_is_decoded(store, tmp_path, spec, group_size):
+    tensors, layer = quantized(spec=spec, group_size=group_size)
+    handmade(store, [layer])
+    source = write(tmp_path / "q", {"model.safetensors": safetensors(tensors)})
 
     found = compare(store, NAME, source)
 
-    assert found.notes == ("1 tensors are quantized and were not compared",)
+    assert found.findings == ()
+    (note,) = found.notes
+    assert note.startswith(f"1 tensors were quantized to {spec}")
     assert found.tensors == 1
-    assert [finding.subject for finding in found.findings] == ["config.json", "tokenizer.model"]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda parts: [bytes(len(parts[0])), *parts[1:]], "is no int4/32 of the source"),
+        (lambda parts: [parts[0], bytes(len(parts[1])), parts[2]], "is no int4/32"),
+    ],
+)
+def test_what_is_far_from_its_source_is_a_finding(store, tmp_path, change, words):
+    tensors, layer = quantized(change=change)
+    handmade(store, [layer])
+    source = write(tmp_path / "q", {"model.safetensors": safetensors(tensors)})
+
+    ((subject, message),) = findings(store, source)
+
+    assert subject == "a.weight"
+    assert words.replace("/32", "") in message
+
+
+@pytest.mark.parametrize("fixture", FIXTURES)
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"quantize": "int4"},
+        {"quantize": "nvfp4", "stacked": True},
+        {"quantize": "bf16"},
+        {"recipe": "mixed_3_6"},
+        {"rules": ["*=int8/32"], "misaligned": Misaligned.ADJUST},
+    ],
+    ids=lambda how: "-".join(map(str, how.values())),
+)
+def test_what_ingot_quantized_is_its_source_to_the_last_bit(store, fixture, how):
+    create(store, MODELS / fixture, recipe=ask(**how))
+
+    found = compare(store, NAME, MODELS / fixture, jobs=2)
+
+    assert (found.findings, found.notes) == ((), ())
+    assert found.tensors == len({*_tensor_names(store)})
+
+
+def test_a_quantized_tensor_of_another_source_differs(store, tmp_path):
+    source, _ = quantized()
+    made = model(tmp_path / "q", source)
+    create(store, made, recipe=ask("int4", recipe="uniform"))
+    values = bytes(128) + source["a.weight"][2][128:]
+    overwrite(made, {"a.weight": ("F32", (4, 64), values)})
+
+    assert findings(store, made) == [("a.weight", "differs from the source after byte 0")]
+
+
+def test_a_tensor_that_is_not_of_its_recipes_type_is_a_finding(store, source, tmp_path):
+    tensors, _ = quantized()
+    made = model(tmp_path / "q", tensors)
+    create(store, made, recipe=ask("int4", recipe="uniform"))
+    overwrite(made, {"a.weight": ("F32", (8, 32), tensors["a.weight"][2])})
+
+    assert findings(store, made) == [
+        ("a.weight", "is int4 [8, 32] by its recipe, int4 [4, 64] here")
+    ]
 
 
 def test_the_source_of_another_model_differs_in_everything(store, source):
