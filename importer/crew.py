@@ -7,6 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Final, NamedTuple, Self
 
 from importer.chunks import Chunk, cut
@@ -39,6 +40,25 @@ class Placed(NamedTuple):
     buffer: bytearray
 
 
+@dataclass(slots=True)
+class _Turn:
+    """A chunk and who encodes it: a task of another thread, or we."""
+
+    chunk: Chunk
+    task: Future[Placed] | None
+    placed: Placed | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether another thread has done it."""
+        return self.task is not None and self.task.done()
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nobody has begun, and nobody will now but we."""
+        return self.placed is None and (self.task is None or self.task.cancel())
+
+
 class Crew:
     """Encodes the chunks of blobs, with as many threads as are free for each.
 
@@ -54,7 +74,7 @@ class Crew:
         self._threads = threads
         self._mutex = threading.Lock()
         self._busy = 0
-        self._pool = ThreadPoolExecutor(threads)
+        self._pool = ThreadPoolExecutor(max(1, threads - 1))
         self._own = threading.local()
         self._sources: list[_Source] = []
         self._buffers: deque[bytearray] = deque()
@@ -94,30 +114,39 @@ class Crew:
     def place(self, job: Job, blob: BlobWriter) -> Iterator[Placed]:
         """Encode a blob's chunks and write what they become; give them in their order."""
         chunks = cut(job, CHUNK)
-        ahead: deque[tuple[Chunk, Future[Placed] | None]] = deque()
+        ahead: deque[_Turn] = deque()
         try:
             while True:
                 for chunk in chunks:
                     depth = self._depth()
                     task = self._pool.submit(self._place, chunk, blob) if depth else None
-                    ahead.append((chunk, task))
+                    ahead.append(_Turn(chunk, task))
                     if len(ahead) > depth:
                         break
                 if not ahead:
                     return
-                chunk, task = ahead.popleft()
-                # One that nobody has begun is done here and now.
-                if task is None or task.cancel():
-                    placed = self._place(chunk, blob)
-                else:
-                    placed = task.result()
+                placed = self._first(ahead, blob)
+                ahead.popleft()
                 yield placed
                 self._buffers.append(placed.buffer)
         finally:
             # Nobody may write to the file of a blob that was given up.
-            for _, task in ahead:
-                if task is not None and not task.cancel():
-                    task.exception()
+            for turn in ahead:
+                if turn.task is not None and not turn.task.cancel():
+                    turn.task.exception()
+
+    def _first(self, ahead: deque[_Turn], blob: BlobWriter) -> Placed:
+        """Give the first of some chunks; while others have it, do what nobody has begun."""
+        first = ahead[0]
+        while first.placed is None and not first.is_done:
+            mine = next((turn for turn in ahead if turn.is_free), None)
+            if mine is None:
+                break
+            mine.placed = self._place(mine.chunk, blob)
+        if first.placed is None:
+            assert first.task is not None
+            first.placed = first.task.result()
+        return first.placed
 
     def _depth(self) -> int:
         idle = self._threads - self._busy

@@ -229,6 +229,28 @@ def test_any_number_of_jobs_gives_the_same_model(store, filled_store, jobs):
     assert manifest_digest(store, "kept") == manifest_digest(filled_store, "kept")
 
 
+@pytest.mark.parametrize("size", ["64M", "1.5GiB", "2 g", "800MB", "99999999999"])
+def test_a_limit_of_memory_changes_no_byte(store, filled_store, size):
+    run("create", "kept", LLAMA, "--max-memory", size, store=store).succeeded()
+
+    assert manifest_digest(store, "kept") == manifest_digest(filled_store, "kept")
+
+
+@pytest.mark.parametrize("size", ["", "x", "-1", "0", "16M", "1e9", "64 Q", "64MM", "٦٤M"])
+def test_a_limit_of_memory_that_is_none_or_too_small_is_a_usage_error(store, size):
+    text = run("create", "m", LLAMA, "--max-memory", size, store=store).failed(2)
+
+    assert "--max-memory" in text
+    assert manifest_digest(store, "m") is None
+
+
+def test_measuring_without_syncs_makes_the_same_model(store, filled_store):
+    run("create", "kept", LLAMA, "--no-fsync", store=store).succeeded()
+
+    assert manifest_digest(store, "kept") == manifest_digest(filled_store, "kept")
+    assert "no-fsync" not in run("create", "--help", store=store).succeeded().stdout
+
+
 @pytest.mark.parametrize(
     "words",
     [

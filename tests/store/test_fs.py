@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import re
 import socket
 import stat
+import sys
 
 import pytest
 
 from store import fs as fs_module
+from store import linux
 from store.fs import FileSystem, Kind
 
 FS = FileSystem()
@@ -73,6 +76,84 @@ def test_short_writes_are_continued(path, monkeypatch):
     FS.close(written(path))
 
     assert path.read_bytes() == b"12345678"
+
+
+def test_a_place_behind_the_end_can_be_written_first(path, monkeypatch):
+    pwrite = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda file, data, at: pwrite(file, data[:3], at))
+    file = FS.create(path)
+
+    FS.write_at(file, b"45678", 3)
+    FS.write_at(file, memoryview(b"123"), 0)
+    FS.close(file)
+
+    assert path.read_bytes() == b"12345678"
+
+
+def test_reserved_space_is_no_content(path):
+    file = FS.create(path)
+    FS.reserve(file, 1 << 20)
+    FS.write_at(file, b"12345678", 0)
+    FS.close(file)
+
+    assert path.read_bytes() == b"12345678"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no fallocate")
+def test_space_that_is_not_there_cannot_be_reserved(path):
+    file = FS.create(path)
+
+    with pytest.raises(OSError, match=str(path)) as caught:
+        FS.reserve(file, 1 << 60)
+    FS.close(file)
+    assert caught.value.errno in {errno.ENOSPC, errno.EFBIG}
+
+
+@pytest.mark.parametrize("number", [errno.EOPNOTSUPP, errno.ENOSYS])
+def test_a_file_system_that_cannot_reserve_does_without(path, monkeypatch, number):
+    def refuse(*_):
+        ctypes.set_errno(number)
+        return -1
+
+    monkeypatch.setattr(linux, "_libc", lambda _: refuse)
+    file = FS.create(path)
+
+    FS.reserve(file, 1 << 20)
+    FS.close(file)
+
+
+def test_where_there_is_no_linux_nothing_is_reserved_or_begun(path, monkeypatch):
+    linux._libc.cache_clear()
+    monkeypatch.setattr(sys, "platform", "darwin")
+    file = written(path)
+
+    FS.reserve(file, 1 << 60)
+    FS.start_sync(file, 0, 8)
+    FS.close(file)
+    linux._libc.cache_clear()
+
+
+def test_what_is_begun_to_be_synced_is_still_there(path):
+    file = written(path)
+
+    FS.start_sync(file, 0, 4)
+    FS.sync(file)
+    FS.close(file)
+
+    assert path.read_bytes() == b"12345678"
+
+
+def test_who_only_measures_syncs_nothing(path, monkeypatch):
+    monkeypatch.setattr(os, "fsync", lambda _: pytest.fail("synced"))
+    monkeypatch.setattr(linux, "start_writing_back", lambda *_: pytest.fail("synced"))
+    fs = FileSystem()
+    fs.is_durable = False
+    file = written(path)
+
+    fs.start_sync(file, 0, 8)
+    fs.sync(file)
+    fs.sync_directory(path.parent)
+    fs.close(file)
 
 
 def test_reading_beyond_the_end_gives_what_there_is(path):

@@ -52,6 +52,8 @@ def perform(fs, root, operation):
         content = fs.read(answer, 100, 0)
         if name == "create":
             fs.write(answer, paths[0].name.encode())
+            fs.write_at(answer, b"end", 9)
+            fs.write_at(answer, b"2", 1)
         seen = fs.status_of(answer)
         fs.close(answer)
         return content, seen.kind, seen.size
@@ -187,6 +189,26 @@ def test_a_short_write_takes_half_before_it_fails():
     assert fs.read(file, 100, 0) == b"1234"
 
 
+def test_a_short_write_somewhere_takes_half_before_it_fails():
+    fs = SimFS()
+    file = fs.create(path("a"))
+    fs.fault = Fault(1, errno.ENOSPC, short=True)
+
+    with pytest.raises(OSError, match="space"):
+        fs.write_at(file, b"12345678", 2)
+    assert fs.read(file, 100, 0) == b"\0\x001234"
+
+
+def test_a_full_disk_has_nothing_to_reserve():
+    fs = SimFS()
+    file = fs.create(path("a"))
+    fs.fault = Fault(1, errno.ENOSPC)
+
+    with pytest.raises(OSError, match="space"):
+        fs.reserve(file, 8)
+    assert fs.read(file, 100, 0) == b""
+
+
 def test_a_dead_process_does_nothing_any_more():
     fs = SimFS()
     fs.crash_at = 1
@@ -229,6 +251,10 @@ def test_what_a_crash_would_take_is_part_of_the_fingerprint():
 
 
 def test_every_operation_of_the_real_file_system_is_overridden():
-    public = {name for name in vars(FileSystem) if not name.startswith("_")}
+    public = {
+        name
+        for name, operation in vars(FileSystem).items()
+        if callable(operation) and not name.startswith("_")
+    }
 
     assert public <= set(vars(SimFS))
