@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from enum import Enum, auto
 from typing import Final
 
 from importer import codecs
+from importer.agenda import Agenda, codecs_of
 from importer.chunks import Chunk
-from importer.codecs import Codec, Plain
 from importer.crew import Crew
 from importer.events import BlobDone, Compiling, Event, Listener, NoKernels, Wrote
 from importer.plan import BlobPlan, FilePlan, TensorPlan
@@ -67,14 +65,6 @@ def write_blobs(  # noqa: PLR0913 - each is another side of it
     return [engine.done[number] for number in range(len(jobs))]
 
 
-class _Kernels(Enum):
-    """How far kernels are, which take 0.3 s to load, and seconds to compile once."""
-
-    UNUSED = auto()
-    WANTED = auto()
-    READY = auto()
-
-
 class _Engine:
     def __init__(
         self,
@@ -94,13 +84,8 @@ class _Engine:
         self._telling = threading.Lock()
         self._stop = threading.Event()
         self._errors: list[BaseException] = []
-        # Jobs that wait, the largest first: those to be kept as they are, and those to be
-        # encoded.
-        self._plain: deque[int] = deque()
-        self._coded: deque[int] = deque()
+        # Jobs that the store was asked for in vain.
         self._looked: set[int] = set()
-        self._kernels = _Kernels.UNUSED
-        self._turn = threading.Condition()
 
     def reuse_known(self) -> None:
         """Take what the store is known to have, told without reading the source."""
@@ -111,13 +96,11 @@ class _Engine:
 
     def write_rest(self, threads: int) -> None:
         """Write what is left, with `threads` that compute."""
-        left = [number for number in range(len(self._jobs)) if number not in self.done]
+        left = [pair for pair in enumerate(self._jobs) if pair[0] not in self.done]
         if not left:
             return
-        left.sort(key=lambda number: (-self._jobs[number].nbytes, number))
-        for number in left:
-            (self._coded if _codecs(self._jobs[number]) else self._plain).append(number)
         count = min(threads, len(left))
+        self._agenda = Agenda(left, count)
         self._backlog = threading.Semaphore(2 * count)
         with (
             Crew(threads, self._stop) as self._crew,
@@ -128,66 +111,39 @@ class _Engine:
             try:
                 # One task for each thread, which takes jobs from a queue: a future for each
                 # of 100 000 blobs takes 150 MB.
-                self._working = count
                 for _ in range(count):
                     workers.submit(self._work)
-                self._prepare_kernels([self._jobs[number] for number in left])
+                self._prepare_kernels([job for _, job in left if codecs_of(job)])
                 workers.shutdown()
                 self._committers.shutdown()
             finally:
                 # Also when a signal ends the wait: threads look at this between chunks.
-                self._stop.set()
-                self._wake()
+                self._halt()
         if self._errors:
             raise self._errors[0]
 
-    def _prepare_kernels(self, jobs: list[Job]) -> None:
-        """Make kernels ready when a blob is to be encoded; by the thread that else waits.
-
-        Meanwhile workers do what needs none: all would wait for the one lock of the compiler.
-        """
-        with self._turn:
-            self._turn.wait_for(lambda: self._kernels is _Kernels.WANTED or not self._working)
-            if self._kernels is not _Kernels.WANTED:
-                return
-        coded = [job for job in jobs if _codecs(job)]
+    def _prepare_kernels(self, coded: list[Job]) -> None:
+        if not self._agenda.wait_for_need():
+            return
         reason = codecs.prepare(
-            {codec for job in coded for codec in _codecs(job)},
+            {codec for job in coded for codec in codecs_of(job)},
             sum(nbytes for job in coded for _, _, nbytes in pieces_of(job)),
             lambda: self._tell(Compiling()),
         )
         if reason is not None:
             self._tell(NoKernels(reason))
-        self._kernels = _Kernels.READY
-        self._wake()
+        self._agenda.set_ready()
 
     def _work(self) -> None:
         """Write jobs until there are none; stop everybody when one fails."""
         try:
             with self._crew.at_work():
-                while (number := self._next()) is not None:
+                while (number := self._agenda.next()) is not None:
                     self._run(number, self._jobs[number])
         except BaseException as error:  # noqa: BLE001 - raised by the thread that waits
             self._fail(error)
         finally:
-            with self._turn:
-                self._working -= 1
-            self._wake()
-
-    def _next(self) -> int | None:
-        """The largest job; while kernels are made ready, the largest that needs none."""
-        with self._turn:
-            while not self._stop.is_set():
-                is_loading = self._kernels is _Kernels.WANTED
-                queues = (self._plain, () if is_loading else self._coded)
-                heads = [queue for queue in queues if queue]
-                if heads:
-                    largest = max(heads, key=lambda queue: self._jobs[queue[0]].nbytes)
-                    return largest.popleft()
-                if not self._coded:
-                    return None
-                self._turn.wait()
-        return None
+            self._agenda.leave()
 
     def _run(self, number: int, job: Job) -> None:
         if number not in self._looked and self._reuse.expects(job):
@@ -198,13 +154,9 @@ class _Engine:
             if ref is not None and self._take(number, ref):
                 self._reuse.note(job, fingerprints, ref)
                 return
-        if _codecs(job) and self._kernels is not _Kernels.READY:
-            with self._turn:
-                self._coded.appendleft(number)
-                if self._kernels is _Kernels.UNUSED:
-                    self._kernels = _Kernels.WANTED
+        if not self._agenda.is_ready(job):
             self._looked.add(number)
-            self._wake()
+            self._agenda.put_back(number)
             return
         self._make(number, job)
 
@@ -282,12 +234,11 @@ class _Engine:
     def _fail(self, error: BaseException) -> None:
         # The first one; what follows is that others were stopped.
         self._errors.append(error)
-        self._stop.set()
-        self._wake()
+        self._halt()
 
-    def _wake(self) -> None:
-        with self._turn:
-            self._turn.notify_all()
+    def _halt(self) -> None:
+        self._stop.set()
+        self._agenda.end()
 
     def _tell(self, event: Event) -> None:
         with self._telling:
@@ -311,12 +262,6 @@ class _Fingerprints:
 
 def _name(job: Job) -> str:
     return job.file.path if isinstance(job, FilePlan) else job.name
-
-
-def _codecs(job: Job) -> list[Codec]:
-    """The codecs that make something else of the source's bytes."""
-    tensors = job.tensors if isinstance(job, BlobPlan) else ()
-    return [tensor.codec for tensor in tensors if not isinstance(tensor.codec, Plain)]
 
 
 def _nonfinite(tensor: TensorPlan, count: int) -> InputError:
