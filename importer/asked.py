@@ -18,11 +18,14 @@ _DOWNCAST: Final = "downcast"
 _MATRIX: Final = (2,)
 
 _ROLES: Final[Mapping[str, tuple[str, ...]]] = {
-    "embedding": ("*embed*", "*wte", "*wpe", "shared", "*.shared", "*/shared"),
-    "lm-head": ("*lm_head", "output", "embed_out", "*.embed_out"),
     "vision": ("*vision*", "*visual*"),
+    "lm-head": ("*lm_head", "output", "embed_out", "*.embed_out"),
+    "embedding": ("*embed*", "*wte", "*wpe", "shared", "*.shared", "*/shared"),
 }
-"""The tensors of a role, which FFAI's converter has, too."""
+"""The tensors of a role, which FFAI's converter has, too.
+
+The first decides: GPT-NeoX calls its output layer `embed_out`, and a tower has embeddings.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +100,14 @@ def ask(  # noqa: PLR0913 - as many as there are flags
         message = "`-q keep` asks for what happens without it"
         raise UsageError(message, code="E_USAGE", hint="Leave `-q` out")
     usual = _DOWNCAST if isinstance(target, Downcast) else _DEFAULT
+    group_size = _group_size(quantize or "", target, group_size)
     base = read_recipe(recipe or usual) if recipe or target else None
     if base is not None:
         target = _target(base, target)
     _check_group_size(base, target, group_size)
     own = [_rule(text) for text in rules]
-    own += [_role(role, text) for role, text in (roles or {}).items() if text is not None]
+    wanted = {} if roles is None else roles
+    own += [_role(role, text) for role in _ROLES if (text := wanted.get(role)) is not None]
     return Asked(target, group_size, base, tuple(own), misaligned, stacked, allow_nonfinite)
 
 
@@ -125,6 +130,16 @@ def _target(base: RecipeFile, target: Target) -> Target:
     return None
 
 
+def _group_size(quantize: str, target: Target, group_size: int | None) -> int | None:
+    # `int4/32` asks for groups of 32, whatever the recipe says.
+    if "/" not in quantize or not isinstance(target, QuantSpec):
+        return group_size
+    if group_size is not None and group_size != target.group_size:
+        message = f"`-q {printable(quantize)}` and `--group-size {group_size}`"
+        raise UsageError(message, code="E_USAGE", hint="Say one of them")
+    return target.group_size if target.has_bias else None
+
+
 def _check_group_size(base: RecipeFile | None, target: Target, group_size: int | None) -> None:
     if group_size is None:
         return
@@ -134,6 +149,9 @@ def _check_group_size(base: RecipeFile | None, target: Target, group_size: int |
     if isinstance(target, Downcast):
         message = f"{target} has no groups, so no `--group-size`"
         raise UsageError(message, code="E_USAGE")
+    if isinstance(target, QuantSpec) and not target.has_bias:
+        message = f"{target} has groups of {target.group_size} alone, so no `--group-size`"
+        raise UsageError(message, code="E_QUANT_GROUP")
     spec = target if isinstance(target, QuantSpec) else parse_target("int4")
     assert isinstance(spec, QuantSpec)
     parse_target(f"{spec.name}/{group_size}")

@@ -74,6 +74,12 @@ class Rule:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_pattern", re.compile("|".join(map(translate, self.match))))
 
+    @property
+    def takes_all(self) -> bool:
+        """Whether there is no tensor that it does not take."""
+        conditions = (self.ndim, self.dtype, self.min_elements, self.layers)
+        return "*" in self.match and not any(conditions)
+
     def matches(self, name: str) -> bool:
         """Whether one of the globs matches a name."""
         if self._pattern.match(name):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,9 +10,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
-from importer.quant import Mode, QuantSpec, Target, with_group_size
+from importer.quant import AFFINE_GROUPS, Mode, QuantSpec, Target, with_group_size
 from importer.recipe import Layers, Misaligned, Recipe, Rule, ranges
 from importer.recipe_table import Table, bad_recipe
+from store import limits
 from store.errors import InputError, NotFoundError
 from store.text import printable
 
@@ -19,7 +21,9 @@ REQUESTED: Final = "requested"
 """In place of a type: the one that the user asked for."""
 
 _PRESETS: Final = Path(__file__).parent / "presets"
-_LARGEST: Final = 1 << 20
+_LARGEST: Final = 1 << 16
+_LONG_KEY: Final = re.compile(r"(?<![\w'\"-])(?:[\w'\"-]++[ \t]*+\.[ \t]*+){64}")
+"""A key of so many parts; `tomllib` takes 40 s for one of 30 000 (quadratic in its parts)."""
 _CONDITIONS: Final = ("architecture", "kind", "type")
 STACKED, PACKED, ALLOW = "stacked", "packed", "allow"
 
@@ -29,11 +33,13 @@ class _Draft:
     """A rule before it is known what was asked for, and of what.
 
     Attributes:
+        names_group: whether its type has a group size of its own, as in `int4/64`.
         when: condition -> globs, of which one must match.
     """
 
     rule: Rule
     is_requested: bool
+    names_group: bool
     when: Mapping[str, tuple[str, ...]]
 
 
@@ -80,10 +86,11 @@ class RecipeFile:
         rules = []
         for draft in self._drafts:
             if all(_any_matches(globs, known[what]) for what, globs in draft.when.items()):
-                target = asked if draft.is_requested else _grouped(draft.rule.target, usual)
+                target = asked if draft.is_requested else draft.rule.target
+                if not (draft.is_requested or draft.names_group):
+                    target = _grouped(target, usual)
                 rules.append(replace(draft.rule, target=target))
-        last = rules[-1] if rules else None
-        if last is None or last.match != ("*",) or last.ndim or last.dtype or last.layers:
+        if not (rules and rules[-1].takes_all):
             rules.append(Rule(("*",), None, "no rule matches", optional=True))
         return Recipe(
             self.name,
@@ -113,7 +120,7 @@ def read_recipe(name: str) -> RecipeFile:
     try:
         with path.open("rb") as file:
             data = file.read(_LARGEST + 1)
-    except (FileNotFoundError, IsADirectoryError, ValueError) as error:
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError) as error:
         raise NotFoundError(
             f"there is no recipe `{printable(name)}`, neither a file nor a preset",
             code="E_RECIPE",
@@ -137,8 +144,12 @@ def _any_matches(globs: Sequence[str], words: Sequence[str]) -> bool:
 
 def _parse(name: str, data: bytes, *, is_preset: bool) -> RecipeFile:
     try:
-        document = tomllib.loads(data.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        text = data.decode()
+        if _LONG_KEY.search(text):
+            bad_recipe(name, "a key has 64 parts or more")
+        document = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        # A ValueError of Python itself: an integer of more than 4300 digits.
         bad_recipe(name, str(error))
     return read_document(name, document, is_preset=is_preset)
 
@@ -159,6 +170,8 @@ def read_document(
     if not drafts:
         bad_recipe(name, "it has no [[rule]]")
     group_size = table.integer("group_size", 0)
+    if group_size and group_size not in AFFINE_GROUPS:
+        table.bad(f"`group_size` is {group_size}, expected {' or '.join(map(str, AFFINE_GROUPS))}")
     misaligned = table.word("misaligned", Misaligned.KEEP, set(Misaligned))
     stacked = table.word("experts", PACKED, {PACKED, STACKED})
     nonfinite = table.word("nonfinite", "error", {"error", ALLOW})
@@ -182,6 +195,8 @@ def _draft(table: Table, *, is_preset: bool) -> _Draft:
     wanted = table.text("type", "")
     if not match or not all(match) or not wanted:
         table.bad("expected `match` (globs) and `type`")
+    if any(len(glob) > limits.TENSOR_NAME_BYTES for glob in match):
+        table.bad("a glob is longer than any name")
     layers = table.text("layers", "")
     if layers and layers not in set(Layers):
         try:
@@ -205,4 +220,4 @@ def _draft(table: Table, *, is_preset: bool) -> _Draft:
         if (globs := table.table("when", _CONDITIONS).texts(key))
     }
     table.end()
-    return _Draft(rule, wanted == REQUESTED, when)
+    return _Draft(rule, wanted == REQUESTED, "/" in wanted, when)
