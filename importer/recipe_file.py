@@ -171,7 +171,9 @@ def read_document(
         bad_recipe(name, "it has no [[rule]]")
     group_size = table.integer("group_size", 0)
     if group_size and group_size not in AFFINE_GROUPS:
-        table.bad(f"`group_size` is {group_size}, expected {' or '.join(map(str, AFFINE_GROUPS))}")
+        table.bad(
+            f"`group_size` is {group_size}, expected {' or '.join(map(str, AFFINE_GROUPS))}"
+        )
     misaligned = table.word("misaligned", Misaligned.KEEP, set(Misaligned))
     stacked = table.word("experts", PACKED, {PACKED, STACKED})
     nonfinite = table.word("nonfinite", "error", {"error", ALLOW})

@@ -310,9 +310,9 @@ def test_ollama_is_what_its_policy_says(architecture, type_):
         return wanted if shape[-1] % parse_target(wanted).group_size == 0 else "-"
 
     rows = {name: shape for name, shape, _ in read_table(MODELS[architecture])}
-    assert {name: becomes(recipe, name, shape, Depths(rows)) for name, shape in rows.items()} == {
-        name: policy(name, shape) for name, shape in rows.items()
-    }
+    assert {
+        name: becomes(recipe, name, shape, Depths(rows)) for name, shape in rows.items()
+    } == {name: policy(name, shape) for name, shape in rows.items()}
 
 
 # mlx-lm, whose predicate sees the modules of its own models.

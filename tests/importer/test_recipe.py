@@ -83,9 +83,7 @@ def test_the_first_rule_that_takes_a_tensor_decides(rules, name, dtype, shape):
 @given(_rules, _dtypes, _shapes, st.sampled_from(["keep", "adjust"]))
 def test_a_decision_is_one_that_can_be_carried_out(rule, dtype, shape, misaligned):
     everything = Rule(("*",), rule.target, "why")
-    decision = decide(
-        everything, dtype=dtype, shape=shape, misaligned=Misaligned(misaligned)
-    )
+    decision = decide(everything, dtype=dtype, shape=shape, misaligned=Misaligned(misaligned))
 
     target = decision.target
     assert decision.fits or target is None
@@ -297,5 +295,10 @@ def test_a_plain_recipe_keeps_everything():
 def test_a_rule_takes_all_only_without_conditions():
     assert LAST.takes_all
     assert not Rule(("*.weight",), None, "").takes_all
-    for condition in ({"ndim": (2,)}, {"dtype": ("F32",)}, {"min_elements": 1}, {"layers": "0"}):
+    for condition in (
+        {"ndim": (2,)},
+        {"dtype": ("F32",)},
+        {"min_elements": 1},
+        {"layers": "0"},
+    ):
         assert not Rule(("*",), None, "", **condition).takes_all

@@ -107,9 +107,7 @@ def test_a_stored_recipe_can_be_used_again(tmp_path, preset, kind, type_):
 
     depths = Depths(TENSORS)
     for name, shape in TENSORS.items():
-        ours, theirs = (
-            recipe.decide(name, "BF16", shape, depths) for recipe in (used, again)
-        )
+        ours, theirs = (recipe.decide(name, "BF16", shape, depths) for recipe in (used, again))
         assert ours == theirs, name
     assert again == used
     assert to_document(again) == to_document(used)

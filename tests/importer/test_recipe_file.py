@@ -141,7 +141,11 @@ def test_there_is_always_a_rule_that_decides(tmp_path, condition):
     ("when", "facts", "applies"),
     [
         ('architecture = "Llama*"', {"architecture": ["LlamaForCausalLM", "llama"]}, True),
-        ('architecture = ["x", "llama"]', {"architecture": ["LlamaForCausalLM", "llama"]}, True),
+        (
+            'architecture = ["x", "llama"]',
+            {"architecture": ["LlamaForCausalLM", "llama"]},
+            True,
+        ),
         ('architecture = "llama"', {"architecture": ["mllama"]}, False),
         ('architecture = "*"', {}, False),
         ('kind = "pipeline"', {"kind": ["pipeline"]}, True),
@@ -153,9 +157,7 @@ def test_there_is_always_a_rule_that_decides(tmp_path, condition):
     ],
 )
 def test_all_conditions_must_be_met_by_one_of_their_globs(tmp_path, when, facts, applies):
-    found = read(
-        tmp_path, f'[[rule]]\nmatch = "*"\ntype = "requested"\nwhen = {{ {when} }}\n'
-    )
+    found = read(tmp_path, f'[[rule]]\nmatch = "*"\ntype = "requested"\nwhen = {{ {when} }}\n')
 
     recipe = resolve(found, parse_target("int4"), **facts)
 

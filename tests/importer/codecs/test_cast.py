@@ -43,7 +43,9 @@ def is_nan(bits, to):
 def check_equal(ours, theirs, to):
     # Which NaN it is, is up to the processor.
     assert (is_nan(ours, to) == is_nan(theirs, to)).all()
-    assert (np.where(is_nan(ours, to), 0, ours) == np.where(is_nan(theirs, to), 0, theirs)).all()
+    assert (
+        np.where(is_nan(ours, to), 0, ours) == np.where(is_nan(theirs, to), 0, theirs)
+    ).all()
 
 
 @pytest.mark.parametrize(("dtype", "to"), [("F16", "BF16"), ("BF16", "F16")])
@@ -63,7 +65,10 @@ def test_f32_is_cast_as_mlx_does(to):
     check_equal(cast("F32", to, bits)[0], mlx_cast("F32", to, bits), to)
 
 
-@given(st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=50), st.sampled_from(sorted(DIGITS)))
+@given(
+    st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=50),
+    st.sampled_from(sorted(DIGITS)),
+)
 def test_any_f32_is_cast_as_mlx_does(values, to):
     bits = np.array(values, np.uint32)
 
