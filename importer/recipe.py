@@ -190,7 +190,9 @@ class Recipe:
             UsageError: one did not.
         """
         useful = {id(rule) for rule in used}
-        for rule in self.rules:
+        # "All the rest", at the end, may be nothing.
+        rules = self.rules[:-1] if self.rules[-1].takes_all else self.rules
+        for rule in rules:
             if rule.optional or id(rule) in useful:
                 continue
             globs = " or ".join(f"`{printable(glob)}`" for glob in rule.match)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from importer.groups import group_of
+from importer.groups import group_of, stacks_of
 
 REAL = [
     # Mixtral, PhiMoE
@@ -122,3 +122,49 @@ def test_no_name_takes_long(name):
 
     # A hostile header holds 90 000 names of this length; 20 us each are 2 s.
     assert (time.perf_counter() - started) / 100 < 200e-6
+
+
+# Stacks.
+
+E = "model.layers.0.mlp.experts"
+
+
+def test_experts_are_stacked_in_numeric_order():
+    members = [f"{E}.{n}.{p}.weight" for n in (10, 1, *range(2, 10), 0, 11) for p in "ba"]
+
+    assert stacks_of(E, members) == {
+        f"{E}.{p}.weight": [f"{E}.{n}.{p}.weight" for n in range(12)] for p in "ab"
+    }
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        [],
+        [f"{E}.gate_up_proj", f"{E}.down_proj_bias"],  # stacked already
+        [f"{E}.1.a", f"{E}.2.a"],  # not from 0
+        [f"{E}.0.a", f"{E}.2.a"],  # a gap
+        [f"{E}.00.a"],
+        [f"{E}.0"],
+        [f"{E}.0."],
+        [f"{E}.x.a"],
+        [f"{E}.1234567890.a"],
+    ],
+)
+def test_what_is_no_row_of_experts_is_not_stacked(members):
+    assert stacks_of(E, members) == {}
+
+
+def test_a_projection_with_a_gap_does_not_keep_others_from_being_stacked():
+    members = [f"{E}.0.a", f"{E}.1.a", f"{E}.0.b", f"{E}.2.b", f"{E}.x"]
+
+    assert stacks_of(E, members) == {f"{E}.a": [f"{E}.0.a", f"{E}.1.a"]}
+
+
+@given(st.integers(1, 30), st.randoms())
+def test_the_order_of_members_does_not_matter(count, random):
+    members = [f"{E}.{n}.up\n.{p}" for n in range(count) for p in ("weight", "bias")]
+    shuffled = random.sample(members, len(members))
+
+    assert stacks_of(E, shuffled) == stacks_of(E, members)
+    assert sum(map(len, stacks_of(E, members).values())) == len(members)

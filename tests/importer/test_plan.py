@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from importer.classify import classify
 from importer.plan import make_plan
-from importer.quant import QUANT_TYPES
+from importer.quant import QUANT_TYPES, Downcast, parse_target
 from importer.recipe import PLAIN, Recipe, Rule
 from importer.sources.tree import LeftOut
 from store import MediaType
-from store.errors import InputError, UnsupportedError
+from store.errors import InputError, UnsupportedError, UsageError
 from store.tensorfile import parse_header
 from tests.importer.builders import inventory, plan
 
@@ -203,3 +203,215 @@ def test_empty_tensors_are_told():
     (warning,) = plan({"a": ("F32", (0, 2**60)), "b": ("F32", (0,)), "c": ("F32", ())}).warnings
 
     assert warning == "tensor `a` and 1 more has no elements"
+
+
+# Quantized tensors.
+
+INT4, INT8 = QUANT_TYPES["int4"], QUANT_TYPES["int8"]
+REST = Rule(("*",), None, "the rest")
+
+
+def recipe(*rules, **facts):
+    """A recipe of glob -> type."""
+    made = (Rule((glob,), target, "asked for") for glob, target in rules)
+    return Recipe("r", (*made, REST), **facts)
+
+
+def header_of(blob):
+    return parse_header(blob.header[8:], blob.nbytes, blob.name)
+
+
+def test_a_quantized_tensor_is_words_then_scale_then_bias():
+    (blob,) = plan({"w.weight": ("BF16", (3, 64))}, recipe(("*", INT4))).blobs
+
+    header = (
+        b'{"__metadata__":{"group_size":"32","quant_type":"int4"},'
+        b'"w.weight":{"dtype":"U32","shape":[3,8],"data_offsets":[0,96]},'
+        b'"w.weight.bias":{"dtype":"BF16","shape":[3,2],"data_offsets":[108,120]},'
+        b'"w.weight.scale":{"dtype":"BF16","shape":[3,2],"data_offsets":[96,108]}}'
+    )
+    padded = header + b" " * (-len(header) % 8)
+    assert blob.header == struct.pack("<Q", len(padded)) + padded
+    assert blob.nbytes == len(blob.header) + 96 + 12 + 12
+
+
+@pytest.mark.parametrize(
+    ("target", "dtype", "parts"),
+    [
+        ("int3/32", "F32", [("", "U32", (2, 12)), (".scale", "F32", (2, 4)), (".bias", "F32", (2, 4))]),
+        ("int8", "F16", [("", "U32", (2, 32)), (".scale", "F16", (2, 2)), (".bias", "F16", (2, 2))]),
+        ("int4", "F64", [("", "U32", (2, 16)), (".scale", "F32", (2, 4)), (".bias", "F32", (2, 4))]),
+        ("int4", "F8_E4M3", [("", "U32", (2, 16)), (".scale", "BF16", (2, 4)), (".bias", "BF16", (2, 4))]),
+        ("nvfp4", "BF16", [("", "U32", (2, 16)), (".scale", "U8", (2, 8))]),
+        ("mxfp4", "BF16", [("", "U32", (2, 16)), (".scale", "U8", (2, 4))]),
+        ("mxfp8", "BF16", [("", "U32", (2, 32)), (".scale", "U8", (2, 4))]),
+        ("bf16", "F32", [("", "BF16", (2, 128))]),
+        ("f16", "F64", [("", "F16", (2, 128))]),
+    ],
+)  # fmt: skip
+def test_a_type_has_the_documented_parts(target, dtype, parts):
+    made = plan({"w": (dtype, (2, 128))}, recipe(("*", parse_target(target))))
+
+    (tensor,) = made.tensors
+    assert [(part.suffix, part.dtype, part.shape) for part in tensor.parts] == parts
+    assert tensor.type_name == (target if "f16" not in target else target.upper())
+    assert tensor.source_nbytes == sum(source.nbytes for source in tensor.sources)
+
+
+def test_a_group_of_one_type_says_it_once():
+    tensors = {f"{EXPERTS}.{n}.w": ("BF16", (2, 64)) for n in range(2)}
+    tensors[f"{EXPERTS}.1.bias"] = ("BF16", (2,))
+
+    (blob,) = plan(tensors, recipe(("*.w", INT8))).blobs
+
+    assert header_of(blob).metadata == {"group_size": "64", "quant_type": "int8"}
+
+
+def test_a_group_of_several_types_says_each():
+    tensors = {f"{EXPERTS}.0.{name}": ("BF16", (2, 64)) for name in "abc"}
+
+    (blob,) = plan(tensors, recipe(("*.a", INT4), ("*.b", INT8))).blobs
+
+    assert header_of(blob).metadata == {
+        f"{EXPERTS}.0.a.group_size": "32",
+        f"{EXPERTS}.0.a.quant_type": "int4",
+        f"{EXPERTS}.0.b.group_size": "64",
+        f"{EXPERTS}.0.b.quant_type": "int8",
+    }
+
+
+def test_one_type_in_two_group_sizes_is_two():
+    tensors = {f"{EXPERTS}.0.{name}": ("BF16", (2, 64)) for name in "ab"}
+
+    (blob,) = plan(tensors, recipe(("*.a", INT4), ("*", parse_target("int4/64")))).blobs
+
+    assert header_of(blob).metadata[f"{EXPERTS}.0.a.group_size"] == "32"
+    assert header_of(blob).metadata[f"{EXPERTS}.0.b.group_size"] == "64"
+
+
+def test_a_downcast_says_nothing_of_quantization():
+    (blob,) = plan({"w": ("F32", (2, 64))}, recipe(("*", Downcast("BF16")))).blobs
+
+    assert header_of(blob).metadata == {}
+    assert [(e.name, e.dtype, e.shape) for e in header_of(blob).entries] == [
+        ("w", "BF16", (2, 64))
+    ]
+
+
+# Stacked experts.
+
+
+def experts(count=12, dtype="BF16", shape=(4, 64)):
+    return {
+        f"{EXPERTS}.{n}.{name}.weight": (dtype, shape)
+        for n in range(count)
+        for name in ("down", "up")
+    }
+
+
+def test_stacked_experts_are_one_tensor_for_each_projection():
+    made = plan(experts(), recipe(("*", INT4), stacked=True))
+
+    (blob,) = made.blobs
+    assert (blob.name, blob.is_group) == (EXPERTS, True)
+    down, up = blob.tensors
+    assert (down.name, down.shape) == (f"{EXPERTS}.down.weight", (12, 4, 64))
+    assert [source.name for source in up.sources] == [
+        f"{EXPERTS}.{n}.up.weight" for n in range(12)
+    ]
+    assert [(part.suffix, part.shape) for part in up.parts] == [
+        ("", (12, 4, 8)),
+        (".scale", (12, 4, 2)),
+        (".bias", (12, 4, 2)),
+    ]
+    assert up.source_nbytes == 12 * 4 * 64 * 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {f"{EXPERTS}.3.up.weight": ("F16", (4, 64))},
+        {f"{EXPERTS}.3.up.weight": ("BF16", (4, 128))},
+        {f"{EXPERTS}.up.weight": ("BF16", (4, 64))},
+    ],
+)
+def test_experts_that_are_not_alike_are_not_stacked_and_that_is_told(change):
+    made = plan(experts() | change, recipe(("*", INT4), stacked=True))
+
+    (blob,) = made.blobs
+    names = [tensor.name for tensor in blob.tensors]
+    assert f"{EXPERTS}.down.weight" in names
+    assert f"{EXPERTS}.0.up.weight" in names
+    assert names == sorted(names)
+    (warning,) = made.warnings
+    assert f"experts of `{EXPERTS}.up.weight` are not stacked" in warning
+
+
+def test_experts_of_several_types_are_not_stacked():
+    rules = recipe((f"{EXPERTS}.3.up.*", INT8), ("*", INT4), stacked=True)
+
+    (blob,) = plan(experts(), rules).blobs
+
+    assert len(blob.tensors) == 1 + 12
+
+
+def test_experts_that_are_kept_can_be_stacked():
+    (blob,) = plan(experts(), recipe(stacked=True)).blobs
+
+    assert [(one.name, one.parts[0].shape) for one in blob.tensors] == [
+        (f"{EXPERTS}.{name}.weight", (12, 4, 64)) for name in ("down", "up")
+    ]
+
+
+# Names that quantization makes.
+
+
+@pytest.mark.parametrize("suffix", [".scale", ".bias"])
+def test_s63_a_tensor_with_the_name_of_a_generated_part_is_refused(suffix):
+    tensors = {"w": ("BF16", (2, 64)), f"w{suffix}": ("BF16", (2,))}
+
+    with pytest.raises(InputError) as caught:
+        plan(tensors, recipe(("w", INT4)))
+
+    assert (caught.value.code, caught.value.exit_code) == ("E_NAME_COLLISION", 3)
+    assert f"`w{suffix}` has the name that a part of `w`" in str(caught.value)
+    assert "--rule 'w=keep'" in caught.value.hint
+    assert plan(tensors, recipe(("w", None))).blobs
+
+
+def test_s63_a_type_without_bias_makes_none():
+    tensors = {"w": ("BF16", (2, 64)), "w.bias": ("BF16", (2,))}
+
+    assert len(plan(tensors, recipe(("w", QUANT_TYPES["nvfp4"]))).blobs) == 2
+
+
+def test_s63_a_generated_part_may_not_meet_another_blob_s_tensor():
+    tensors = {
+        f"{EXPERTS}.0.up": ("BF16", (2, 64)),
+        f"{EXPERTS}.1.up": ("BF16", (2, 64)),
+        f"{EXPERTS}.up.scale": ("BF16", (2,)),
+    }
+
+    with pytest.raises(InputError, match=rf"a part of `{EXPERTS}\.up`"):
+        plan(tensors, recipe(("*.up", INT4), stacked=True))
+
+
+def test_a_rule_that_decides_nothing_is_a_usage_error():
+    with pytest.raises(UsageError) as caught:
+        plan({"w": ("BF16", (2, 64))}, recipe(("x", INT4)))
+    assert (caught.value.code, caught.value.exit_code) == ("E_RULE_UNUSED", 2)
+
+
+def test_a_quantized_source_is_not_quantized_again():
+    tensors = {"a.weight": ("U32", (2, 8)), "a.scales": ("F16", (2, 2))}
+
+    with pytest.raises(UnsupportedError) as caught:
+        plan(tensors, recipe(("*", INT4)))
+    assert (caught.value.code, caught.value.exit_code) == ("E_PREQUANTIZED", 4)
+    assert plan(tensors).blobs
+
+
+def test_a_recipe_that_changes_nothing_is_told():
+    _, warning = plan({"w": ("BF16", (2,))}, recipe(("*", INT4))).warnings
+
+    assert warning == "no tensor becomes another type: `--dry-run` says why for each"

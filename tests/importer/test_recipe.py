@@ -278,6 +278,14 @@ def test_a_rule_that_decides_nothing_is_told_apart_from_one_that_matches_nothing
         recipe.check_used([first], ["x"])
 
 
+def test_the_rest_may_be_nothing():
+    first, last = Rule(("*.a",), None, ""), Rule(("*",), None, "")
+
+    Recipe("r", (first, last)).check_used([first], ["m.a"])
+    with pytest.raises(UsageError, match=r"`\*` decides nothing"):
+        Recipe("r", (first, last, LAST)).check_used([first], ["m.a"])
+
+
 def test_equal_rules_are_not_one_rule():
     first, second = (Rule(("*.a",), None, "") for _ in range(2))
 
