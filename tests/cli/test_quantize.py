@@ -12,6 +12,7 @@ import pytest
 import safetensors
 
 from importer.quant import QUANT_TYPES
+from importer.recipe_document import to_toml
 from tests.check_store import check_store
 from tests.cli.runner import run
 from tests.importer.builders import FIXTURES, MODELS, model, write
@@ -350,8 +351,6 @@ def test_the_plan_is_a_table_of_classes_with_exact_bytes(store):
 
 
 def test_the_recipe_of_a_plan_can_be_used_again(store, tmp_path):
-    from importer.recipe_document import to_toml  # noqa: PLC0415
-
     words = ("-q", "int4", "--rule", "*.v_proj=int6/32", "--experts", "stacked")
     document = planned(MOE, *words, store=store)["recipe"]
     path = write(tmp_path, {"again.toml": "\n".join(to_toml(document))}) / "again.toml"

