@@ -13,6 +13,7 @@ from importer.quant import parse_target
 from importer.recipe import Depths, Misaligned, Rule
 from importer.recipe_file import presets, read_document, read_recipe
 from store.errors import InputError, NotFoundError
+from tests.importer.builders import REPOSITORY
 
 NO_FACTS = {"architecture": (), "kind": ()}
 RULE = '[[rule]]\nmatch = "*.weight"\ntype = "int4"\n'
@@ -290,3 +291,14 @@ def test_any_document_is_a_recipe_or_bad_input(document):
         return
     recipe = resolve(found, parse_target("int4"))
     recipe.decide("a.weight", "BF16", (2, 64), Depths(()))
+
+
+def test_the_documented_example_is_a_recipe(tmp_path):
+    page = (REPOSITORY / "docs" / "recipes.md").read_text(encoding="utf-8")
+    found = read(tmp_path, page.partition("```toml\n")[2].partition("```")[0])
+
+    recipe = resolve(found, parse_target("int4"))
+
+    assert found.name == "careful"
+    assert [str(rule.target) for rule in recipe.rules] == ["int8", "int4/64", "None"]
+    assert all(f"**`{name}" in page or f" {name}" in page for name in presets())
