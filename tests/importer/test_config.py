@@ -114,7 +114,8 @@ def test_the_components_of_a_pipeline_are_in_it(tmp_path):
 
 
 def test_a_foreign_quantization_is_in_it():
-    found = document(plan({"a.weight": ("U32", (4,)), "a.scales": ("F16", (2,))}))
+    small = dict.fromkeys(("a.scales", "a.biases"), ("F16", (2, 1)))
+    found = document(plan({"a.weight": ("U32", (2, 8)), **small}))
 
     assert found["ingot"]["prequantized"] == "mlx"
     assert (found["file_type"], found["model_type"]) == ("mlx", "")

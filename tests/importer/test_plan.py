@@ -20,6 +20,12 @@ from store.tensorfile import parse_header
 from tests.importer.builders import inventory, plan
 
 EXPERTS = "model.layers.0.mlp.experts"
+TRIPLET = {
+    "a.weight": ("U32", (2, 8)),
+    "a.scales": ("F16", (2, 1)),
+    "a.biases": ("F16", (2, 1)),
+}
+"""As MLX quantizes to 4 bits in groups of 64."""
 
 
 def layers(made):
@@ -157,7 +163,7 @@ def test_the_first_rule_that_matches_decides():
     [
         ({"a": ("F32", (2, 3)), "b": ("BF16", ()), "c": ("F8_E4M3", (4,))}, 11),
         ({"a": ("F32", (2,)), "ids": ("I64", (99,)), "mask": ("BOOL", (99,))}, 2),
-        ({"a.weight": ("U32", (9,)), "a.scales": ("F16", (9,))}, None),
+        (TRIPLET, None),
     ],
 )
 def test_parameters_are_elements_of_floating_tensors(tensors, parameters):
@@ -406,12 +412,10 @@ def test_a_rule_that_decides_nothing_is_a_usage_error():
 
 
 def test_a_quantized_source_is_not_quantized_again():
-    tensors = {"a.weight": ("U32", (2, 8)), "a.scales": ("F16", (2, 2))}
-
     with pytest.raises(UnsupportedError) as caught:
-        plan(tensors, recipe(("*", INT4)))
+        plan(TRIPLET, recipe(("*", INT4)))
     assert (caught.value.code, caught.value.exit_code) == ("E_PREQUANTIZED", 4)
-    assert plan(tensors).blobs
+    assert plan(TRIPLET).blobs
 
 
 def test_a_recipe_that_changes_nothing_is_told():
