@@ -96,10 +96,15 @@ class _Verification:
         for use in self._uses(findings):
             uses.setdefault(use.ref.digest, []).append(use)
             models += use.layer is None
-        for digest, size in self._unnamed(uses, findings):
-            uses[digest] = []
-            self.total += size
-            self.notes.append(f"blob {digest} ({size} bytes) is named by no model; gc frees it")
+        unnamed = dict(self._unnamed(uses, findings))
+        if unnamed:
+            nbytes = sum(unnamed.values())
+            self.notes.append(
+                f"{len(unnamed)} blobs ({nbytes} bytes) are named by no model, such as "
+                f"{min(unnamed, key=str)}; gc frees them"
+            )
+            self.total += nbytes
+        uses |= {digest: [] for digest in unnamed}
         self.total += sum(use[0].ref.size for use in uses.values() if use)
         with ThreadPoolExecutor(self.jobs) as pool:
             # In the order of the digests, so that two runs print the same.

@@ -242,7 +242,7 @@ def test_a_quantized_tensor_of_another_source_differs(store, tmp_path):
     assert findings(store, made) == [("a.weight", "differs from the source after byte 0")]
 
 
-def test_a_tensor_that_is_not_of_its_recipes_type_is_a_finding(store, source, tmp_path):
+def test_a_tensor_that_is_not_of_its_recipes_type_is_a_finding(store, tmp_path):
     tensors, _ = quantized()
     made = model(tmp_path / "q", tensors)
     create(store, made, recipe=ask("int4", recipe="uniform"))
