@@ -371,3 +371,41 @@ def test_mixed_recipes_know_experts_that_mlx_lm_renames_and_stacks(preset):
     made = [recipe.decide(name, "BF16", shapes[name], Depths(shapes)).target for name in shapes]
 
     assert [one and one.bits for one in made] == [low, high, low, high, None, None]
+
+
+@pytest.mark.parametrize("preset", ["default", "ollama"])
+@pytest.mark.parametrize("architecture", PIPELINES)
+def test_a_vae_is_kept_whole_in_pipelines_alone(preset, architecture):
+    rows = [(name, shape) for name, shape, _ in read_table(PIPELINES[architecture])]
+    rows = [*(row for row in rows if row[0].startswith("vae/")), ("vae/w.weight", (64, 64))]
+    inside, outside = (
+        ask("int8", recipe=preset).resolve(facts("", kind))
+        for kind in (SourceKind.PIPELINE, SourceKind.MODEL)
+    )
+
+    for name, shape in rows:
+        decision = inside.decide(name, "BF16", shape, Depths(()))
+        assert (decision.target, decision.reason) == (None, "part of a VAE")
+    assert becomes(outside, "vae/w.weight", (64, 64), Depths(())) == "int8"
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "reason"),
+    [
+        ("a.weight", (4, 64), "fewer than 1024 elements"),
+        ("conv1.weight", (64, 64, 3), "convolution"),
+        ("conv_in.weight", (64, 64, 3, 3), "convolution"),
+        ("a.bias", (64,), "vector, bias or buffer"),
+        ("A_log", (64, 64), "vector, bias or buffer"),
+        ("model.layers.0.mlp.gate.weight", (64, 64), "router or gate"),
+        (
+            "model.layers.0.self_attn.q_a_proj.weight",
+            (64, 64),
+            "MLA projection, small and sensitive",
+        ),
+    ],
+)
+def test_what_the_default_keeps_says_why(name, shape, reason):
+    decision = ask("int4").resolve(facts()).decide(name, "BF16", shape, Depths(()))
+
+    assert (decision.target, decision.reason) == (None, reason)
