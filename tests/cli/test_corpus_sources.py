@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import math
 import os
 import shutil
+import struct
 import subprocess
 
 import pytest
@@ -52,6 +54,34 @@ def test_a_source_that_changes_during_the_import(filled, tmp_path, monkeypatch, 
     assert manifest_digest(filled, "kept") == before
     assert list((filled / "tmp").iterdir()) == []
     assert check_store(filled) == []
+
+
+# Row -> values of one row of weights that are not finite, and the type that is asked for.
+NONFINITE = {
+    "S64-nan": ((0.0, math.nan, 1.0), "int4"),
+    "S64-inf": ((math.inf, -math.inf), "mxfp8"),
+    "S64-overflow": ((65520.0, -1e30), "f16"),
+}
+
+
+@pytest.mark.parametrize("row", NONFINITE)
+def test_weights_that_their_type_cannot_hold(filled, tmp_path, row):
+    values, target = NONFINITE[row]
+    bad = [value for value in values if not -65519 < value < 65519]
+    data = struct.pack("<64f", *values, *[0.5] * (64 - len(values))) * 32
+    source = model(tmp_path / "m", {"bad.weight": ("F32", (32, 64), data)})
+    before = manifest_digest(filled, "kept")
+    words = ("create", "kept", source, "-q", target)
+
+    outcome = run(*words, "--json", store=filled)
+
+    error = outcome.clean().error
+    assert (outcome.code, error["code"]) == (3, "E_QUANT_NONFINITE")
+    assert f"`bad.weight` has {32 * len(bad)} values" in error["message"]
+    assert manifest_digest(filled, "kept") == before
+    assert list((filled / "tmp").iterdir()) == []
+    assert check_store(filled) == []
+    run(*words, "--allow-nonfinite", store=filled).succeeded()
 
 
 def test_d28_a_source_inside_the_store(filled):
