@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,48 +15,48 @@ _RESERVED = frozenset({"con", "prn", "aux", "nul", "conin$", "conout$"}) | {
 _WINDOWS_REFUSES = frozenset('<>:"|?*\\')
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Layout:
-    """The paths of a store (design.md section 2)."""
+    """The paths of a store (design.md section 2); joined once, as each blob asks for them."""
 
     root: Path
 
-    @property
+    @functools.cached_property
     def blobs(self) -> Path:
         """Immutable files named by digest."""
         return self.root / "blobs"
 
-    @property
+    @functools.cached_property
     def manifests(self) -> Path:
         """`<host>/<namespace>/<model>/<tag>`."""
         return self.root / "manifests"
 
-    @property
+    @functools.cached_property
     def tmp(self) -> Path:
         """One folder per live writer."""
         return self.root / "tmp"
 
-    @property
+    @functools.cached_property
     def quarantine(self) -> Path:
         """Corrupt blobs, kept until gc."""
         return self.root / "quarantine"
 
-    @property
+    @functools.cached_property
     def locks(self) -> Path:
         """The two lock files, `gate` and `store`."""
         return self.root / "locks"
 
-    @property
+    @functools.cached_property
     def directories(self) -> tuple[Path, ...]:
         """Everything that a writer needs below the root."""
         return (self.blobs, self.manifests, self.tmp, self.quarantine, self.locks)
 
-    @property
+    @functools.cached_property
     def memo(self) -> Path:
         """A cache that may be deleted at any time."""
         return self.root / "memo.sqlite"
 
-    @property
+    @functools.cached_property
     def version(self) -> Path:
         """The version of the store's format, in decimal."""
         return self.root / "VERSION"
