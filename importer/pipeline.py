@@ -21,7 +21,7 @@ from importer.resources import affordable
 from importer.reuse import Job, Reuse
 from importer.sources.named import HubSource
 from importer.sources.tree import check_unchanged
-from importer.space import check_space
+from importer.space import check_space, telling_space
 from importer.write import Written, write_blobs
 from store import BlobRef, Digest, Installed, Layer, Manifest, MediaType, ModelName, Store
 from store.errors import InputError, UsageError
@@ -118,9 +118,10 @@ def import_model(
     threads = affordable(request.threads, request.max_memory, quantizes=quantizes)
     jobs = plan.jobs
     new = new_jobs(plan, store, trusts=not request.rehash)
-    check_space(store, (job.nbytes for job in new))
+    sizes = [job.nbytes for job in new]
+    check_space(store, sizes)
     listen(Planned(len(jobs), plan.nbytes, len(jobs) - len(new)))
-    with store.writing(request.name) as writer:
+    with telling_space(store, sizes), store.writing(request.name) as writer:
         if request.rehash:
             store.memo.clear()
         reuse = Reuse(store, plan, trusts=not request.rehash)

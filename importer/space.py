@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from store import Store
-from store.errors import NoSpaceError
+from store.errors import NoSpaceError, is_no_space
+from store.fs import Free
 
 _DOCUMENTS: Final = 1 << 20
 """Configuration, manifest, pins and directories, generously."""
+_DOCUMENT_FILES: Final = 20
+"""Of those: the store's and the tag's directories, the memo, a writer's folder and files."""
 _PER_LAYER: Final = 512
 """Bytes of a manifest for each layer, and of its pin."""
 
@@ -20,26 +25,66 @@ def check_space(store: Store, sizes: Iterable[int]) -> None:
     Raises:
         NoSpaceError: they do not; nothing was written.
     """
-    root = store.layout.root
-    there = next(path for path in (root, *root.parents) if store.fs.status(path) is not None)
-    free = store.fs.free(there)
-    count = needed = 0
-    for size in sizes:
-        # A file takes whole blocks: 100 000 small tensors are 400 MB of 4 KiB blocks.
-        needed += -(-size // free.block) * free.block + _PER_LAYER
-        count += 1
-    needed += _DOCUMENTS
-    if needed > free.nbytes:
+    root, free = store.layout.root, _free(store)
+    needed = _needed(sizes, free.block)
+    if needed.nbytes > free.nbytes:
         raise NoSpaceError(
-            f"the import needs up to {needed} bytes, `{root}` has {free.nbytes} free; nothing "
-            "was written",
+            f"the import needs up to {needed.nbytes} bytes, `{root}` has {free.nbytes} free; "
+            "nothing was written",
             code="E_NOSPACE",
             hint="Free some space (`ingot gc` may help), or name another disk with `--store`",
         )
-    if free.files is not None and count > free.files:
+    if free.files is not None and needed.files > free.files:
         raise NoSpaceError(
-            f"the import needs {count} files, the file system of `{root}` has {free.files} "
-            "left; nothing was written",
+            f"the import needs up to {needed.files} files, the file system of `{root}` has "
+            f"{free.files} left; nothing was written",
             code="E_NOSPACE",
             hint="The file system is out of inodes: name another one with `--store`",
         )
+
+
+@contextlib.contextmanager
+def telling_space(store: Store, sizes: Iterable[int]) -> Iterator[None]:
+    """Say what blobs of these sizes need when the disk is full after all.
+
+    Somebody else may take the space after `check_space`; quotas and limits it cannot see.
+
+    Raises:
+        NoSpaceError: in place of an `OSError` that says as much without numbers.
+    """
+    try:
+        yield
+    except OSError as error:
+        if not is_no_space(error):
+            raise
+        root, free = store.layout.root, _free(store)
+        needed = _needed(sizes, free.block)
+        where = f"`{error.filename}`: " if error.filename else ""
+        files = "" if free.files is None else f" and {free.files} files"
+        raise NoSpaceError(
+            f"{where}{error.strerror}; the import needs up to {needed.nbytes} bytes and "
+            f"{needed.files} files, `{root}` has {free.nbytes} bytes{files} free now",
+            code="E_NOSPACE",
+            hint="Free some space (`ingot gc` may help) and run the command again",
+        ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Needed:
+    nbytes: int
+    files: int
+
+
+def _needed(sizes: Iterable[int], block: int) -> _Needed:
+    count = nbytes = 0
+    for size in sizes:
+        # A file takes whole blocks: 100 000 small tensors are 400 MB of 4 KiB blocks.
+        nbytes += -(-size // block) * block + _PER_LAYER
+        count += 1
+    return _Needed(nbytes + _DOCUMENTS, count + _DOCUMENT_FILES)
+
+
+def _free(store: Store) -> Free:
+    root = store.layout.root
+    there = next(path for path in (root, *root.parents) if store.fs.status(path) is not None)
+    return store.fs.free(there)

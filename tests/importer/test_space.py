@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
 import pytest
 
-from importer.space import check_space
+from importer.space import check_space, telling_space
 from store import Store
 from store.errors import NoSpaceError
 from store.fs import FileSystem, Free
@@ -56,8 +59,12 @@ def test_documents_take_space_too(tmp_path):
 
 
 def test_files_are_counted_where_the_file_system_counts_them(tmp_path):
-    check(tmp_path, [1] * 9, files=10)
-    assert "needs 9 files" in refused(tmp_path, [1] * 9, files=8)
+    check(tmp_path, [1] * 9, files=100)
+    assert "files, the file system of" in refused(tmp_path, [1] * 9, files=8)
+
+
+def test_what_an_import_writes_beside_its_blobs_takes_files_too(tmp_path):
+    assert "has 4 left" in refused(tmp_path, [1], files=4)
 
 
 def test_a_huge_import_is_only_arithmetic(tmp_path):
@@ -71,3 +78,27 @@ def test_the_nearest_directory_that_exists_is_asked(tmp_path):
 
     assert disk.asked == [tmp_path]
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+def test_a_disk_that_fills_up_on_the_way_is_told_with_numbers(tmp_path, error):
+    store = Store(tmp_path, Disk(nbytes=4096, files=7))
+
+    with pytest.raises(NoSpaceError) as caught, telling_space(store, [10**9]):
+        raise OSError(error, os.strerror(error), "/s/0.partial")
+
+    message = str(caught.value)
+    assert message.startswith(f"`/s/0.partial`: {os.strerror(error)}; the import needs up to 1")
+    assert message.endswith(f"files, `{tmp_path}` has 4096 bytes and 7 files free now")
+
+
+def test_files_that_nobody_counts_are_not_told(tmp_path):
+    with pytest.raises(NoSpaceError) as caught, telling_space(Store(tmp_path, Disk()), [1]):
+        raise OSError(errno.ENOSPC, "full")
+
+    assert str(caught.value).endswith(f"`{tmp_path}` has {1 << 40} bytes free now")
+
+
+def test_another_failure_is_told_as_it_is(tmp_path):
+    with pytest.raises(OSError, match="broken"), telling_space(Store(tmp_path, Disk()), [1]):
+        raise OSError(errno.EIO, "broken")
