@@ -1,0 +1,243 @@
+"""Every system call of every command on the store and the source fails, or is the last.
+
+    python tests/soak/syscalls.py [--every 1] [--scenario NAME]
+
+Each command is rehearsed under `strace`, which gives its calls and their paths. Then it runs
+once for each call and each fault, which `strace -e inject` puts on the k-th such call on that
+path: a kill before or after it, an error, a write that writes less than it says. What is left
+is judged; then `verify`, the command again and `gc` must succeed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.check_store import check_store, manifest_digest
+from tests.soak.faults import Point, faults_of, points_in, traced
+from tests.soak.forked import ForkedIngot, load, same_names
+from tests.soak.harness import Outcome, print_lines
+from tests.soak.scenarios import NOT_FOUND, SCENARIOS, Scenario, write_sources
+
+MAX_VIOLATIONS = 40
+KILLED = 137
+NO_SPACE = frozenset({"ENOSPC", "EDQUOT"})
+# What a command can say of a call that failed: that the machine is at fault, or that it could
+# do without. These also may say that what they could not read is damaged; gc must then stop.
+SAYS = {0, 8}
+READERS = frozenset({"verify", "show", "gc"})
+TIDYING = frozenset({"unlink", "rmdir", "getdents64"})
+
+
+@dataclass(slots=True)
+class Report:
+    """What the sweep saw.
+
+    Attributes:
+        ends: (scenario, how it ended) -> how often.
+        missed: injections that met no call, as when threads took another turn.
+    """
+
+    ends: Counter[tuple[str, str]] = field(default_factory=Counter)
+    points: Counter[str] = field(default_factory=Counter)
+    missed: int = 0
+    violations: list[str] = field(default_factory=list)
+
+    @property
+    def injections(self) -> int:
+        """How many met a call."""
+        return sum(self.ends.values())
+
+    def lines(self) -> list[str]:
+        """Return the report as text."""
+        lines = []
+        for name, points in self.points.items():
+            ends = sorted((end, n) for (of, end), n in self.ends.items() if of == name)
+            total = sum(n for _, n in ends)
+            told = ", ".join(f"{n} {end}" for end, n in ends)
+            lines.append(f"{name:18}{points:5} calls{total:6} injections   {told}")
+        lines.append(f"{self.injections} injections, {self.missed} met no call")
+        lines += (f"VIOLATION {violation}" for violation in self.violations)
+        return [*lines, f"{len(self.violations)} violations"]
+
+
+@dataclass(slots=True)
+class Sweep:
+    """One scenario, its calls and its judge.
+
+    Attributes:
+        old, new: the digest of the tag's manifest before and after; None without one.
+        kept: the digest of the model that nobody touches; None where there is none.
+        bad: what is wrong with the store before.
+    """
+
+    scenario: Scenario
+    scratch: Path
+    report: Report
+    ingot: ForkedIngot = field(init=False)
+    old: str | None = None
+    new: str | None = None
+    kept: str | None = None
+    bad: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        self.ingot = ForkedIngot(self.scratch / "store", self.scratch.parent)
+
+    def rehearse(self) -> list[Point]:
+        """Run the command unharmed; give the calls that can be."""
+        self.arrange()
+        self.old, self.kept = self.tag(), manifest_digest(self.ingot.store, "kept")
+        self.bad = frozenset(check_store(self.ingot.store))
+        log = self.scratch / "rehearsal"
+        outcome = self.act(strace=traced(log))
+        if problem := outcome.problem(0):
+            raise RuntimeError(problem)
+        self.new = self.tag()
+        return points_in(log, (self.ingot.store, self.scratch / "sources"))
+
+    def arrange(self) -> None:
+        """Make the store that the command meets."""
+        shutil.rmtree(self.ingot.store, ignore_errors=True)
+        self.scenario.arrange(self.ingot, self.scratch / "sources")
+
+    def act(self, strace: tuple[str, ...] = ()) -> Outcome:
+        """Run the command; under strace its paths are those of the rehearsal."""
+        argv = self.scenario.argv(self.scratch / "sources")
+        prepare = same_names if strace else bool
+        return self.ingot.run(*argv, strace=strace, prepare=prepare)
+
+    def tag(self) -> str | None:
+        """The manifest that the command's tag has now."""
+        tag = self.scenario.tag
+        return manifest_digest(self.ingot.store, tag) if tag else None
+
+    def inject(self, point: Point, fault: str) -> None:
+        """Break one call in one way, and judge."""
+        self.arrange()
+        log = self.scratch / "log"
+        outcome = self.act(strace=point.inject(fault, log))
+        if not point.was_met(log, fault):
+            self.report.missed += 1
+            return
+        self.report.ends[self.scenario.name, _end(outcome)] += 1
+        story = f"{self.scenario.name}: {fault} at {point.shown(self.scratch)}"
+        self.complain(story, self.judge(outcome, point, fault))
+        self.complain(story, self.judge_aftermath())
+
+    def judge(self, outcome: Outcome, point: Point, fault: str) -> list[str]:
+        """Judge the end of the command and what it left."""
+        store, now, found = self.ingot.store, self.tag(), []
+        if problem := outcome.problem(*self.allowed(fault)):
+            found.append(problem)
+        if outcome.code in range(1, 12) and outcome.stdout and outcome.argv[0] not in READERS:
+            found.append(f"it failed and said {outcome.stdout!r}")
+        if "Traceback" in outcome.stderr or "bug in ingot" in outcome.stderr:
+            found.append(f"it said {outcome.stderr[-900:]!r}")
+        allowed = [self.new] if outcome.code == 0 else [self.old, self.new]
+        if now not in allowed:
+            found.append(f"after exit {outcome.code} the tag is {now}, expected {allowed}")
+        tolerated = frozenset() if outcome.code == 0 else self.bad
+        found += sorted(set(check_store(store, reported=self.reported())) - tolerated)
+        if outcome.code != KILLED and not _hinders_tidying(point):
+            tmp = store / "tmp"
+            left = {path.name for path in tmp.glob("*")} - self.scenario.litter
+            found += (f"tmp/{name} was left" for name in sorted(left))
+        return found
+
+    def judge_aftermath(self) -> list[str]:
+        """Verify, the command again, gc: all must succeed, whatever was left."""
+        found = []
+        if not self.bad:
+            found.append(self.ingot.run("verify").problem(0))
+        gone = self.scenario.removes and self.tag() is None
+        again = self.act()
+        found.append(again.problem(NOT_FOUND if gone else 0))
+        if self.tag() != self.new:
+            found.append(f"after the command again the tag is {self.tag()}, not {self.new}")
+        found.append(self.ingot.run("gc", "--yes").problem(0))
+        store = self.ingot.store
+        found += check_store(store, reported=self.reported(), after_gc=True)
+        return [f"afterwards: {problem}" for problem in found if problem]
+
+    def reported(self) -> dict[str, str]:
+        """What must be there whatever happens."""
+        return {"kept": self.kept} if self.kept else {}
+
+    def allowed(self, fault: str) -> set[int]:
+        """The exit codes that tell the truth about a fault."""
+        command = self.scenario.argv(Path())[0]
+        if "KILL" in fault:
+            return {KILLED}
+        if "retval" in fault:
+            return {0, 3, 5, 8}  # a lie is found out: the source or the blob has another size
+        codes = SAYS | ({5} if command in READERS else set())
+        error = fault.removeprefix("error=").removesuffix("+")
+        return codes | {7} if error in NO_SPACE else codes
+
+    def complain(self, story: str, problems: list[str]) -> None:
+        """Note violations."""
+        self.report.violations += (f"{story}: {problem}" for problem in problems)
+
+
+def run(
+    *, every: int = 1, offset: int = 0, only: str | None = None, verbose: bool = False
+) -> Report:
+    """Sweep the scenarios, with each `every`-th injection; the report has the violations."""
+    load()
+    report = Report()
+    number = offset
+    with tempfile.TemporaryDirectory(prefix="ingot-syscalls-") as place:
+        # strace compares what the kernel says of a descriptor.
+        scratch = Path(place).resolve()
+        write_sources(scratch / "sources")
+        for scenario in SCENARIOS:
+            if only and scenario.name != only:
+                continue
+            sweep = Sweep(scenario, scratch, report)
+            points = sweep.rehearse()
+            report.points[scenario.name] = len(points)
+            for point in points:
+                for fault in faults_of(point):
+                    number += 1
+                    if number % every == 0 and len(report.violations) < MAX_VIOLATIONS:
+                        sweep.inject(point, fault)
+            if verbose:
+                print_lines(report.lines()[-1:])
+    return report
+
+
+def _hinders_tidying(point: Point) -> bool:
+    # A writer removes its folder under the shared lock: where these fail nobody can tidy up,
+    # and the next gc does, as after a kill.
+    return point.call in TIDYING or "/locks/" in point.path
+
+
+def _end(outcome: Outcome) -> str:
+    return "killed" if outcome.code == KILLED else f"x exit {outcome.code}"
+
+
+def main() -> int:
+    """Break system calls one by one and judge the store each time; 1 on any violation."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--every", type=int, default=1, help="take each N-th injection")
+    parser.add_argument("--offset", type=int, default=0)
+    parser.add_argument("--scenario", choices=[scenario.name for scenario in SCENARIOS])
+    options = parser.parse_args()
+    report = run(
+        every=options.every, offset=options.offset, only=options.scenario, verbose=True
+    )
+    print_lines(report.lines())
+    # A sweep that misses what it aims at proves nothing.
+    is_blind = report.missed * 20 > report.injections or not report.injections
+    return 1 if report.violations or is_blind else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
