@@ -15,6 +15,7 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -187,9 +188,17 @@ class Sweep:
 
 
 def run(
-    *, every: int = 1, offset: int = 0, only: str | None = None, verbose: bool = False
+    *,
+    every: int = 1,
+    offset: int = 0,
+    only: str | None = None,
+    tell: Callable[[str], object] = bool,
 ) -> Report:
-    """Sweep the scenarios, with each `every`-th injection; the report has the violations."""
+    """Sweep the scenarios, with each `every`-th injection; the report has the violations.
+
+    Args:
+        tell: hears of each violation at once.
+    """
     load()
     report = Report()
     number = offset
@@ -207,9 +216,10 @@ def run(
                 for fault in faults_of(point):
                     number += 1
                     if number % every == 0 and len(report.violations) < MAX_VIOLATIONS:
+                        known = len(report.violations)
                         sweep.inject(point, fault)
-            if verbose:
-                print_lines(report.lines()[-1:])
+                        for violation in report.violations[known:]:
+                            tell(violation)
     return report
 
 
@@ -231,7 +241,10 @@ def main() -> int:
     parser.add_argument("--scenario", choices=[scenario.name for scenario in SCENARIOS])
     options = parser.parse_args()
     report = run(
-        every=options.every, offset=options.offset, only=options.scenario, verbose=True
+        every=options.every,
+        offset=options.offset,
+        only=options.scenario,
+        tell=lambda violation: print(violation, flush=True),
     )
     print_lines(report.lines())
     # A sweep that misses what it aims at proves nothing.
