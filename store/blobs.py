@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from store.digest import Digest
+from store.durable import check_length, short_write
 from store.errors import IntegrityError
 from store.fs import Buffer, File, FileSystem, Kind, Status
 from store.memo import Memo
@@ -242,7 +243,7 @@ class BlobWriter:
             wanted = buffer[: min(len(buffer), end - self.size)]
             count = self._fs.read_into(self._file, wanted, self.size)
             if count == 0:
-                raise self._is_short(self.size, end)
+                raise short_write(self.path, self.size, end)
             self.hash(wanted[:count])
 
     def finish(self) -> BlobRef:
@@ -253,19 +254,13 @@ class BlobWriter:
         """
         self._fs.freeze(self._file)
         self._fs.sync(self._file)
-        actual = self._fs.status_of(self._file).size
+        check_length(self._fs, self._file, self.size)
         self.close()
-        if actual != self.size:
-            raise self._is_short(actual, self.size)
         return BlobRef(Digest(self._sha256.hexdigest()), self.size)
 
     def close(self) -> None:
         """Close the file, finished or not."""
         self._fs.close(self._file)
-
-    def _is_short(self, actual: int, written: int) -> IntegrityError:
-        message = f"`{self.path}` has {actual} bytes after {written} were written"
-        return IntegrityError(message, code="E_SHORT_WRITE")
 
 
 HEAL: Final = "`ingot verify` shows what is damaged; creating the model again heals it"

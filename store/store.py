@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from store.blobs import BlobStore
 from store.catalog import Catalog
+from store.durable import write_small
 from store.errors import IntegrityError, StorageError, UnsupportedError
 from store.fs import FileSystem, Kind, Status
 from store.lock import StoreLock
@@ -148,13 +149,13 @@ class Store:
         # Renamed into place, so that nobody ever reads half a version; in tmp/, where gc
         # removes what a killed process leaves. By chance, as containers share process ids.
         partial = self.layout.tmp / f"VERSION-{os.urandom(8).hex()}"
-        file = self.fs.create(partial, 0o644)
         try:
-            self.fs.write(file, f"{VERSION}\n".encode())
-            self.fs.sync(file)
-        finally:
-            self.fs.close(file)
-        self.fs.rename(partial, self.layout.version)
+            write_small(self.fs, partial, f"{VERSION}\n".encode())
+            self.fs.rename(partial, self.layout.version)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                self.fs.unlink(partial)
+            raise
         self.fs.sync_directory(self.layout.root)
 
     def _check_version(self) -> None:

@@ -14,6 +14,7 @@ from typing import Final, Self
 from store.blobs import BlobRef, BlobStore, BlobWriter, Installed
 from store.catalog import Catalog, StoredManifest
 from store.digest import Digest
+from store.durable import write_small
 from store.errors import IngotError, IntegrityError, StorageError
 from store.fs import File, Kind
 from store.lock import StoreLock
@@ -105,7 +106,7 @@ class Writer:
                 self._life = fs.try_lock(self.folder / LOCK, exclusive=True)
                 self._pins = fs.create(self.folder / PINS)
             if purpose:
-                self._write_small(self.folder / PURPOSE, purpose.encode(), sync=False)
+                write_small(fs, self.folder / PURPOSE, purpose.encode(), sync=False)
         except BaseException:
             self.close()
             raise
@@ -175,7 +176,7 @@ class Writer:
             UsageError: the name differs from an existing one in case alone.
         """
         partial = self.folder / f"{next(self._numbers)}.manifest"
-        self._write_small(partial, manifest.to_bytes())
+        write_small(self._fs, partial, manifest.to_bytes())
         self.sync()
         with self._lock.shared():
             return self._replace(name, partial, manifest)
@@ -192,7 +193,7 @@ class Writer:
         with self._lock.shared():
             found = self._catalog.get(source)
             manifest = found.parse()
-            self._write_small(partial, found.data)
+            write_small(self._fs, partial, found.data)
             self.sync()
             return self._replace(target, partial, manifest)
 
@@ -236,16 +237,6 @@ class Writer:
                 self._fs.close(pins)
                 raise
             self._pinned.add(digest)
-
-    def _write_small(self, path: Path, data: bytes, *, sync: bool = True) -> None:
-        # Readable by whoever may enter the store, as Ollama's own manifests are.
-        file = self._fs.create(path, 0o644)
-        try:
-            self._fs.write(file, data)
-            if sync:
-                self._fs.sync(file)
-        finally:
-            self._fs.close(file)
 
     def _remove_folder(self) -> None:
         names = [name for name, _ in self._fs.entries(self.folder)]

@@ -234,3 +234,20 @@ def test_deleting_the_memo_changes_nothing(store):
     create(store)
 
     assert check_store(store.layout.root) == []
+
+
+class LossyVersion(FileSystem):
+    """Writes a version a byte short and says nothing."""
+
+    def write(self, file, data):
+        short = len(data) - file.path.name.startswith("VERSION")
+        super().write(file, memoryview(data)[:short])
+
+
+def test_a_version_that_did_not_arrive_whole_is_not_believed(tmp_path):
+    with pytest.raises(IntegrityError) as caught:
+        Store(tmp_path, LossyVersion()).prepare()
+
+    assert caught.value.code == "E_SHORT_WRITE"
+    assert list((tmp_path / "tmp").iterdir()) == []
+    Store(tmp_path).prepare()

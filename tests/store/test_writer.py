@@ -248,6 +248,29 @@ def test_a_torn_manifest_is_replaced(store):
     assert store.catalog.get(name()).parse() == make_manifest()
 
 
+class LossyManifests(FileSystem):
+    """Writes manifests a byte short and says nothing."""
+
+    def write(self, file, data):
+        short = len(data) - (file.path.suffix == ".manifest")
+        super().write(file, memoryview(data)[:short])
+
+
+def test_a_manifest_that_did_not_arrive_whole_is_not_published(tmp_path):
+    create(Store(tmp_path))
+    store = Store(tmp_path, LossyManifests())
+
+    with pytest.raises(IntegrityError) as caught:
+        create(store, tensors=OTHER)
+    with pytest.raises(IntegrityError, match="after"), store.writing(name("copy")) as writer:
+        writer.copy(name(), name("copy"))
+
+    assert caught.value.code == "E_SHORT_WRITE"
+    assert store.catalog.get(name()).parse() == make_manifest()
+    assert store.catalog.find(name("copy")) is None
+    assert folders(store) == []
+
+
 def test_a_copy_has_the_same_bytes(store):
     create(store)
 
