@@ -31,6 +31,11 @@ soak: $(VENV)/.dev
 	$(BIN)/pytest -m slow
 	$(BIN)/python tests/soak/concurrency.py --seconds 60 --command $(BIN)/ingot
 	$(BIN)/python tests/soak/kills.py --kills 100 --command $(BIN)/ingot
+	$(BIN)/python tests/soak/syscalls.py --every 4
+	$(BIN)/python tests/soak/power_cut.py --cuts 120 --command $(BIN)/ingot
+	$(BIN)/python tests/soak/full_disk.py --sizes 64
+	$(BIN)/python tests/soak/bit_rot.py --rounds 12
+	$(BIN)/python tests/soak/seeded_bugs.py
 	$(BIN)/python tests/fuzz/run.py
 	$(BIN)/python tests/importer/codecs/soak.py --weights 1e9
 

@@ -214,9 +214,10 @@ def run(
             for name in NAMES
         }
         ingot = Ingot(argv or command_argv(None), root / "store", create_options)
-        soak = Soak(ingot, Report(), time.monotonic() + seconds)
+        report = Report()
         for name in NAMES:
-            soak.create(name, sources[name])
+            Soak(ingot, report, time.monotonic()).create(name, sources[name])
+        soak = Soak(ingot, report, time.monotonic() + seconds)
         _run_together(
             *(lambda name=name: soak.create_loop(name, sources[name]) for name in NAMES),
             soak.gc_loop,

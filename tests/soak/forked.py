@@ -11,6 +11,7 @@ import ctypes
 import gc
 import importlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import tempfile
 import time
 import traceback
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NoReturn
 
@@ -27,13 +29,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _LOADED = ("cli.main", "cli.create", "cli.gc", "cli.models", "cli.show", "cli.verify")
-_LOADED += ("importer.pipeline", "importer.write", "sqlite3", "store.gc", "store.verify")
+_LOADED += ("cli.progress", "cli.text", "importer.pipeline", "importer.write", "store.gc")
+_LOADED += ("store.verify", "safetensors.numpy", "sqlite3", "typer._click.decorators")
 _ALLOW_TRACERS = 0x59616D61  # PR_SET_PTRACER, for Yama's ptrace_scope 1
 _ANYBODY = -1
 
 
 def load() -> None:
     """Import what the commands import; call it once, before there are threads."""
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # numpy starts them, and a fork has none of them
     for module in _LOADED:
         importlib.import_module(module)
     gc.freeze()  # else each fork's collector copies the pages of all that was loaded
@@ -100,6 +104,18 @@ class ForkedIngot:
         with contextlib.suppress(OSError):
             sys.stdout.flush()
         os._exit(code if isinstance(code, int) else int(code is not None))
+
+
+@cache
+def why_no_strace() -> str | None:
+    """Why no system call can be broken here, or None."""
+    if shutil.which("strace") is None:
+        return "strace is not installed"
+    if not hasattr(os, "fork"):
+        return "there is no fork"
+    probe = ("strace", "-f", "-q", "-e", "inject=flock:error=EIO", "true")
+    done = subprocess.run(probe, capture_output=True, text=True, check=False)
+    return None if done.returncode == 0 else f"strace: {done.stderr.strip()}"
 
 
 def same_names() -> None:

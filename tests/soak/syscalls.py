@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.check_store import check_store, manifest_digest
 from tests.soak.faults import Point, faults_of, points_in, traced
-from tests.soak.forked import ForkedIngot, load, same_names
+from tests.soak.forked import ForkedIngot, load, same_names, why_no_strace
 from tests.soak.harness import Outcome, print_lines
 from tests.soak.scenarios import NOT_FOUND, SCENARIOS, Scenario, write_sources
 
@@ -248,6 +248,9 @@ def main() -> int:
     parser.add_argument("--stop", action="store_true", help="at the first violation")
     parser.add_argument("--scenario", choices=[scenario.name for scenario in SCENARIOS])
     options = parser.parse_args()
+    if why := why_no_strace():
+        print_lines([f"skipped: {why}"])
+        return 0
     report = run(
         every=options.every,
         offset=options.offset,
