@@ -46,7 +46,7 @@ def _durability() -> Iterator[Bug]:
     yield _bug("manifests are not synced", "A D", "store/durable", "if sync:", "if False:")
     yield _bug(
         "directories are not synced",
-        "B D",
+        "D",
         "store/fs",
         "                _full_sync(descriptor)\n        except",
         "                pass\n        except",
