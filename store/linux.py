@@ -23,11 +23,12 @@ def reserve(descriptor: int, nbytes: int) -> None:
         OSError: there is no such space.
     """
     call = _libc("fallocate")
-    if call is None or call(descriptor, _KEEP_SIZE, 0, nbytes) == 0:
-        return
-    number = ctypes.get_errno()
-    if number not in _UNSUPPORTED:
-        raise OSError(number, os.strerror(number))
+    while call is not None and call(descriptor, _KEEP_SIZE, 0, nbytes) != 0:
+        number = ctypes.get_errno()
+        if number in _UNSUPPORTED:
+            return
+        if number != errno.EINTR:  # of a signal, after which python tries its own calls again
+            raise OSError(number, os.strerror(number))
 
 
 def start_writing_back(descriptor: int, offset: int, nbytes: int) -> None:

@@ -218,8 +218,8 @@ def _trust() -> Iterator[Bug]:
         "a short write is taken for a whole one",
         "E",
         "store/fs",
-        "            while view:\n",
-        "            if view:\n",
+        "            while view:\n                count",
+        "            if view:\n                count",
     )
     yield _bug(
         "links are followed",

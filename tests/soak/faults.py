@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CHANGING = ("openat", "write", "pwrite64", "fsync", "fdatasync", "rename", "link", "linkat")
-CHANGING += ("mkdir", "unlink", "rmdir", "fchmod", "ftruncate", "flock")
+CHANGING += ("mkdir", "unlink", "rmdir", "fchmod", "ftruncate", "flock", "fallocate")
+CHANGING += ("sync_file_range",)
 LOOKING = ("newfstatat", "fstat", "statfs", "statx", "getdents64", "read", "pread64", "preadv")
 CALLS = (*CHANGING, *LOOKING)
 
@@ -27,6 +28,8 @@ ERRORS = {
     "fchmod": ("EIO", "EROFS", "EPERM"),
     "ftruncate": ("EIO",),
     "flock": ("EIO", "EINTR", "ENOLCK"),
+    "fallocate": ("EIO", "ENOSPC", "EOPNOTSUPP", "EINTR"),
+    "sync_file_range": ("EIO", "ENOSPC"),
     "newfstatat": ("EIO", "EACCES"),
     "fstat": ("EIO",),
     "statfs": ("EIO",),

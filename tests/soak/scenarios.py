@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from tests.importer.builders import model
-from tests.soak.harness import Outcome
+from tests.importer.builders import model, noise
+from tests.soak.harness import WIDTH, Outcome
 
 NOT_FOUND = 9
 LITTER = "scrap"
@@ -74,7 +75,18 @@ def write_sources(directory: Path, columns: int = 64) -> None:
     }
     for number, name in enumerate(SOURCES):
         own = {f"layers.{number}.self_attn.q_proj.weight": ("BF16", (32, columns))}
-        model(directory / name, {**shared, **own})
+        tensors = {
+            tensor: (dtype, shape, _finite(tensor, dtype, math.prod(shape)))
+            for tensor, (dtype, shape) in {**shared, **own}.items()
+        }
+        model(directory / name, tensors)
+
+
+def _finite(name: str, dtype: str, count: int) -> bytes:
+    width = WIDTH[dtype]
+    data = bytearray(noise(name, count * width))
+    data[width - 1 :: width] = b"\x3c" * count  # sign and high exponent bits
+    return bytes(data)
 
 
 def _filled(words: tuple[str, ...], sources: Path) -> tuple[str, ...]:
@@ -104,6 +116,7 @@ SCENARIOS = (
     Scenario("create replaced", REPLACE_X, TWO, tag="x"),
     Scenario("create same", CREATE_X, TWO, tag="x"),
     Scenario("create healed", CREATE_X, (CREATE_X,), _cut_a_blob, tag="x"),
+    Scenario("create quantized", (*CREATE_X, "--quantize", "int4"), (CREATE_KEPT,), tag="x"),
     Scenario("cp", ("cp", "kept", "team/y:v1"), TWO, tag="team/y:v1"),
     Scenario("cp over", ("cp", "kept", "x"), TWO, tag="x"),
     Scenario("rm", ("rm", "x"), TWO, tag="x", removes=True),

@@ -34,8 +34,8 @@ NO_SPACE = frozenset({"ENOSPC", "EDQUOT"})
 # do without. These also may say that what they could not read is damaged; gc must then stop.
 SAYS = {0, 8}
 READERS = frozenset({"verify", "show", "gc"})
-# Nobody can do without these, but for the memo, and where python itself tries again.
-NEEDED = frozenset({"write", "fsync", "rename"})
+# Nobody can do without these, but for the memo.
+NEEDED = frozenset({"write", "pwrite64", "fsync", "rename"})
 TIDYING = frozenset({"unlink", "rmdir", "getdents64"})
 
 
@@ -182,7 +182,9 @@ class Sweep:
             return {0, 3, 5, 8}  # a lie is found out: the source or the blob has another size
         codes = {*SAYS} | ({5} if command in READERS else set())
         error = fault.removeprefix("error=").removesuffix("+")
-        if point.call in NEEDED and error != "EINTR" and "memo.sqlite" not in point.path:
+        if error == "EINTR":
+            return {0}  # a signal came: try again
+        if point.call in NEEDED and "memo.sqlite" not in point.path:
             codes -= {0}
         return codes | {7} if error in NO_SPACE else codes
 
