@@ -182,8 +182,8 @@ class Sweep:
             return {0, 3, 5, 8}  # a lie is found out: the source or the blob has another size
         codes = {*SAYS} | ({5} if command in READERS else set())
         error = fault.removeprefix("error=").removesuffix("+")
-        if error == "EINTR":
-            return {0}  # a signal came: try again
+        if error == "EINTR" and point.call != "openat":  # os.scandir does not try again
+            return {0}
         if point.call in NEEDED and "memo.sqlite" not in point.path:
             codes -= {0}
         return codes | {7} if error in NO_SPACE else codes
