@@ -126,14 +126,15 @@ class GarbageCollector:
             UnsupportedError: locks of this file system exclude nobody; nothing was removed.
             BusyError: the lock was not free in time.
         """
-        try:
-            with self.store.writing("") as writer:
-                plan = self._run(writer.folder)
-        except OSError as error:
-            if not is_no_space(error):
-                raise
-            # Not even an empty folder fits: whoever runs gc now needs it most.
-            plan = self._run(None)
+        with contextlib.ExitStack() as stack:
+            grave = None
+            try:
+                grave = stack.enter_context(self.store.writing("")).folder
+            except OSError as error:
+                # Not even an empty folder fits: whoever runs gc now needs it most.
+                if not is_no_space(error):
+                    raise
+            plan = self._run(grave)
         self._prune_directories()
         return plan
 
@@ -247,9 +248,9 @@ class GarbageCollector:
         doomed += [layout.tmp / name for name in plan.litter]
         doomed += [layout.quarantine / name for name, _ in plan.quarantined]
         for number, path in enumerate(doomed):
-            if grave is not None:
-                fs.rename(path, grave / f"{_GONE}{number}")
-            elif (seen := fs.status(path)) is not None:
+            if grave is not None and _moved(fs, path, grave / f"{_GONE}{number}"):
+                continue
+            if (seen := fs.status(path)) is not None:
                 _remove(fs, path, seen.kind)
         for blob in plan.blobs:
             self.store.memo.forget(blob.digest)
@@ -288,6 +289,16 @@ def _sizes(fs: FileSystem, directory: Path) -> list[tuple[str, int]]:
         seen = fs.status(directory / name)
         found.append((name, seen.size if seen and seen.kind is Kind.FILE else 0))
     return found
+
+
+def _moved(fs: FileSystem, path: Path, target: Path) -> bool:
+    try:
+        fs.rename(path, target)
+    except OSError as error:
+        if not is_no_space(error):
+            raise
+        return False  # on a full disk a directory cannot grow
+    return True
 
 
 def _remove(fs: FileSystem, path: Path, kind: Kind) -> None:

@@ -59,7 +59,7 @@ class ForkedIngot:
         command: str,
         *arguments: str,
         strace: Sequence[str] = (),
-        prepare: Callable[[], object] = bool,
+        prepare: Callable[[], None] = lambda: None,
     ) -> Outcome:
         """Run one command to its end.
 
@@ -131,7 +131,7 @@ class _Beginning:
     gate: int
     out: IO[bytes]
     err: IO[bytes]
-    prepare: Callable[[], object]
+    prepare: Callable[[], None]
 
     def wait(self) -> None:
         """Take the new ends of stdin, stdout and stderr, and wait for the tracer."""

@@ -77,7 +77,7 @@ class Bed:
     sources: Path
     fill: Callable[[int], None]
     clear: Callable[[], None]
-    prepare: Callable[[int], object]
+    prepare: Callable[[int], None]
 
     def run(self, left: int, report: Report, *, crowded: bool) -> None:
         """Import where there is only this much left, and judge; then with room."""
@@ -157,7 +157,7 @@ def beds(scratch: Path, name: str) -> Iterator[Bed]:
             sources,
             fill=lambda left: fill(disk, left),
             clear=lambda: disks.free_all(disk),
-            prepare=_limit_files if name == "limit" else bool,
+            prepare=_limit_files if name == "limit" else lambda _: None,
         )
 
 

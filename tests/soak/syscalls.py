@@ -113,8 +113,9 @@ class Sweep:
     def act(self, strace: tuple[str, ...] = ()) -> Outcome:
         """Run the command; under strace its paths are those of the rehearsal."""
         argv = self.scenario.argv(self.scratch / "sources")
-        prepare = same_names if strace else bool
-        return self.ingot.run(*argv, strace=strace, prepare=prepare)
+        if not strace:
+            return self.ingot.run(*argv)
+        return self.ingot.run(*argv, strace=strace, prepare=same_names)
 
     def tag(self) -> str | None:
         """The manifest that the command's tag has now."""
@@ -199,7 +200,7 @@ def run(
     offset: int = 0,
     only: str | None = None,
     most: int = MAX_VIOLATIONS,
-    tell: Callable[[str], object] = bool,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> Report:
     """Sweep the scenarios, with each `every`-th injection; the report has the violations.
 

@@ -444,6 +444,66 @@ def test_gc_says_what_it_freed_on_a_full_disk():
     assert len(collect(full_disk()).blobs) == 2
 
 
+class SyncOfManifestsFails(FileSystem):
+    """Has no space to make one directory durable, once."""
+
+    def __init__(self):
+        self.is_due = True
+
+    def sync_directory(self, path):
+        if path.name == "library" and self.is_due:
+            self.is_due = False
+            raise OSError(errno.ENOSPC, "no space left on device", str(path))
+        super().sync_directory(path)
+
+
+def test_gc_does_not_sync_again_what_failed(tmp_path):
+    create(Store(tmp_path))
+    put(Store(tmp_path), b"doomed")
+    store = Store(tmp_path, SyncOfManifestsFails())
+
+    with pytest.raises(OSError, match="no space"):
+        collect(store)
+
+    assert store.blobs.holds(ref_of(b"doomed"))
+    assert list(store.layout.tmp.iterdir()) == []
+
+
+class FullGraves(FileSystem):
+    """Has no space for a third name in a directory below tmp/."""
+
+    def rename(self, source, target):
+        if target.name.startswith("gone-") and len(list(target.parent.iterdir())) > 5:
+            raise OSError(errno.ENOSPC, "no space left on device", str(source), None, str(target))
+        super().rename(source, target)
+
+
+def test_gc_removes_at_once_what_it_cannot_move_on_a_full_disk(tmp_path):
+    create(Store(tmp_path))
+    for number in range(9):
+        put(Store(tmp_path), b"doomed %d" % number)
+
+    plan = collect(Store(tmp_path, FullGraves()))
+
+    assert len(plan.blobs) == 9
+    assert check_store(tmp_path, after_gc=True) == []
+
+
+def test_gc_fails_when_moving_fails_otherwise(tmp_path):
+    class Broken(FileSystem):
+        def rename(self, source, target):
+            if target.name.startswith("gone-"):
+                raise OSError(errno.EIO, "broken", str(source))
+            super().rename(source, target)
+
+    put(Store(tmp_path), b"doomed")
+
+    with pytest.raises(OSError, match="broken"):
+        collect(Store(tmp_path, Broken()))
+
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
 def test_gc_changes_nothing_when_there_is_nothing_to_do(store):
     create(store)
     before = snapshot(store.layout.root / "blobs"), snapshot(store.layout.root / "manifests")
