@@ -10,7 +10,7 @@ from typing import Final, NoReturn
 from importer.sources.tree import SourceFile, opened, read_exactly, read_whole
 from importer.sources.weights import Selection
 from store import limits
-from store.errors import InputError
+from store.errors import InputError, StorageError
 from store.json import JsonError, loads
 from store.paths import why_unsafe
 from store.tensorfile import LENGTH_BYTES, header_length, parse_header
@@ -148,7 +148,12 @@ def _check_reference(descriptor: int, where: str, names: set[str]) -> None:
     try:
         with safe_open(f"{_DESCRIPTORS}/{descriptor}", framework="np") as reference:
             seen = set(reference.keys())
-    except (SafetensorError, OSError) as error:
+    except OSError as error:
+        raise StorageError(
+            f"{where}: the safetensors library cannot read it: {printable(str(error), 300)}",
+            code="E_IO",
+        ) from error
+    except SafetensorError as error:
         raise InputError(
             f"{where}: the safetensors library refuses it: {printable(str(error), 300)}",
             code="E_ST_REFERENCE",

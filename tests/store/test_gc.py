@@ -474,7 +474,9 @@ class FullGraves(FileSystem):
 
     def rename(self, source, target):
         if target.name.startswith("gone-") and len(list(target.parent.iterdir())) > 5:
-            raise OSError(errno.ENOSPC, "no space left on device", str(source), None, str(target))
+            raise OSError(
+                errno.ENOSPC, "no space left on device", str(source), None, str(target)
+            )
         super().rename(source, target)
 
 
