@@ -4,7 +4,7 @@
 
 Three models share some of 200 blobs. In each round every blob is damaged in one way, and in
 the next round in another. `verify` must find exactly these, say how, and name every model
-that is concerned; creating the models again must heal them.
+that is concerned; creating the models again must heal them, also where nobody verified.
 
 Where there are loop devices, bits are also flipped in the image below the file system: no
 inode knows of it, so the store's memory of what it wrote is no help against it.
@@ -97,7 +97,7 @@ class Rot:
         return users
 
     def round(self, number: int) -> None:
-        """Damage every blob, verify, heal."""
+        """Damage every blob, verify, heal; in odd rounds heal what nobody has noticed."""
         damaged = {}
         for index, blob in enumerate(self.blobs()):
             how = list(DAMAGES)[(index + number) % len(DAMAGES)]
@@ -106,7 +106,8 @@ class Rot:
             damage(self, blob)
             damaged[blob.name] = (how, problem)
         kept = self.outside_content()
-        self.check(damaged)
+        if number % 2 == 0:
+            self.check(damaged)
         self.create()
         self.judge(f"round {number}")
         if self.outside_content() != kept:

@@ -106,7 +106,7 @@ def _durability() -> Iterator[Bug]:
     )
     yield _bug(
         "a bad blob goes before its good copy comes",
-        "A B",
+        "A",
         "store/blobs",
         "if seen.kind is Kind.DIRECTORY:",
         "if seen.kind is not None:",
@@ -162,16 +162,13 @@ def _locks() -> Iterator[Bug]:
         "a writer looks before it has the lock",
         "I",
         "store/writer",
+        "        # Pin, then look: the other way round",
         """
-        with self._lock.shared():
-            self._pin(ref.digest)
-            seen = self._blobs.status(ref.digest)
-""",
-        """
-        seen = self._blobs.status(ref.digest)
-        with self._lock.shared():
-            self._pin(ref.digest)
-""",
+        if self._blobs.holds(ref):
+            with self._lock.shared():
+                self._pin(ref.digest)
+                return ref, Installed.REUSED
+        # Pin, then look: the other way round""",
     )
     yield _bug(
         "publish does not look at the blobs",
@@ -257,7 +254,7 @@ def _failure() -> Iterator[Bug]:
     )
     yield _bug(
         "inodes are not counted before an import",
-        "E",
+        "units",
         "importer/space",
         "return _Needed(nbytes + _DOCUMENTS, count + _DOCUMENT_FILES)",
         "return _Needed(nbytes + _DOCUMENTS, 0)",

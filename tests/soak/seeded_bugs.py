@@ -36,7 +36,7 @@ LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "D": (("tests/soak/power_cut.py", "--cuts", "6", "--seed", "1"),),
     "E": (("tests/soak/full_disk.py", "--sizes", "3"),),
-    "F": (("tests/soak/bit_rot.py", "--rounds", "1", "--seed", "1"),),
+    "F": (("tests/soak/bit_rot.py", "--rounds", "2", "--seed", "1"),),
     "G": ((*PYTEST, "tests/cli/test_read_only_stores.py"),),
     "H": (("tests/soak/concurrency.py", "--seconds", "10", "--seed", "1"),),
     "I": ((*PYTEST, "tests/store/test_races.py"),),
