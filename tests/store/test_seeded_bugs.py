@@ -9,6 +9,7 @@ import pytest
 
 from store.blobs import BlobStore, BlobWriter, Installed
 from store.catalog import Catalog
+from store.durable import write_small
 from store.fs import Kind
 from store.gc import GarbageCollector
 from store.lock import StoreLock
@@ -211,7 +212,7 @@ def copy_without_the_lock(patch):
     def careless(self, source, target):
         found = self._catalog.get(source)
         partial = self.folder / "0.manifest"
-        self._write_small(partial, found.data)
+        write_small(self._fs, partial, found.data)
         self._catalog.put(target, partial)
 
     patch.setattr(Writer, "copy", careless)
