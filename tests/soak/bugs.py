@@ -55,8 +55,8 @@ def _durability() -> Iterator[Bug]:
         "blobs/ is not synced before a manifest is",
         "A",
         "store/writer",
-        "        self._fs.sync_directory(self._blobs.layout.blobs)\n        with",
-        "        with",
+        "        self._fs.sync_directory(self._blobs.layout.blobs)",
+        "        pass",
     )
     yield _bug(
         "gc does not sync manifests", "A", "store/gc", "            self._sync_manifests()\n"
