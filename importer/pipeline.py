@@ -14,7 +14,8 @@ from importer.events import Listener, Planned, Published, Scanned, silent
 from importer.fetch import fetched
 from importer.inventory import Inventory, read_inventory, take_inventory
 from importer.measure import measure
-from importer.plan import BlobPlan, FilePlan, Plan, make_plan
+from importer.plan import BlobPlan, FilePlan, Plan
+from importer.planning import make_plan
 from importer.quality import quality_bytes
 from importer.recipe import PLAIN, Recipe
 from importer.resources import affordable

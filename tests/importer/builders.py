@@ -13,7 +13,7 @@ from pathlib import Path
 from importer.classify import classify
 from importer.inventory import Inventory
 from importer.pipeline import ImportRequest, import_model, plan_import
-from importer.plan import make_plan
+from importer.planning import make_plan
 from importer.recipe import PLAIN
 from importer.sources.safetensors import SourceTensor
 from importer.sources.tree import Identity, SourceFile

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from importer.classify import classify
-from importer.plan import make_plan
+from importer.planning import make_plan
 from importer.quant import QUANT_TYPES, Downcast, parse_target
 from importer.recipe import PLAIN, Recipe, Rule
 from importer.sources.tree import LeftOut

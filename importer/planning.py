@@ -1,0 +1,201 @@
+"""Decide what becomes of each tensor, which share a blob, and what the user must know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from importer.classify import Classification
+from importer.codecs import codec_for
+from importer.groups import group_of, stacks_of
+from importer.inventory import Inventory
+from importer.plan import BlobPlan, FilePlan, Plan, TensorPlan
+from importer.quant import QuantSpec
+from importer.recipe import Decision, Depths, Recipe
+from importer.sources.kept import media_type
+from importer.sources.safetensors import SourceTensor
+from store import limits
+from store.errors import InputError, UnsupportedError
+from store.tensorfile import LENGTH_BYTES, encode_header
+
+_METADATA_KEYS: Final = ("quant_type", "group_size")
+
+
+def make_plan(inventory: Inventory, classification: Classification, recipe: Recipe) -> Plan:
+    """Decide what becomes of every tensor and file.
+
+    Raises:
+        InputError: two tensors would have one name; one does not fit, and that is an error.
+        UsageError: a rule of the user's decides nothing.
+        UnsupportedError: more tensors than a manifest may name, or quantized already.
+    """
+    _check_floating(classification, recipe)
+    singles: list[TensorPlan] = []
+    groups: dict[str, list[TensorPlan]] = {}
+    depths = Depths(tensor.name for tensor in inventory.tensors)
+    used = {}
+    for tensor in inventory.tensors:
+        decision = recipe.decide(tensor.name, tensor.dtype, tensor.shape, depths)
+        used[id(decision.rule)] = decision.rule
+        planned = _plan_tensor(tensor.name, tensor.shape, (tensor,), decision)
+        group = _group_of(tensor)
+        if group is None:
+            singles.append(planned)
+        else:
+            groups.setdefault(group, []).append(planned)
+    recipe.check_used(used.values(), [tensor.name for tensor in inventory.tensors])
+    _check_count(len(singles) + len(groups))
+    notes = []
+    if recipe.stacked:
+        for name, members in groups.items():
+            groups[name], note = _stack(name, members)
+            notes += note
+    blobs = [_plan_blob(plan.name, (plan,), is_group=False) for plan in singles]
+    order = sorted(groups, key=lambda name: name.encode())
+    blobs += [_plan_blob(name, tuple(groups[name]), is_group=True) for name in order]
+    _check_names(blobs)
+    _check_keys(blobs)
+    files = tuple(FilePlan(file, media_type(file.path)) for file in inventory.files)
+    warnings = (*_warnings(blobs, inventory, recipe), *notes)
+    return Plan(inventory, classification, recipe, tuple(blobs), files, warnings)
+
+
+def _plan_tensor(
+    name: str, shape: tuple[int, ...], sources: tuple[SourceTensor, ...], decision: Decision
+) -> TensorPlan:
+    dtype = sources[0].dtype
+    codec = codec_for(decision.target, dtype)
+    return TensorPlan(name, dtype, shape, sources, decision, codec, codec.parts(shape))
+
+
+def _stack(group: str, members: list[TensorPlan]) -> tuple[list[TensorPlan], list[str]]:
+    # Each projection of all experts becomes one tensor [experts, ...].
+    by_name = {member.name: member for member in members}
+    notes = []
+    for name, experts in stacks_of(group, by_name).items():
+        plans = [by_name[expert] for expert in experts]
+        first = plans[0]
+        alike = {(plan.dtype, plan.shape, plan.target) for plan in plans}
+        if len(alike) > 1:
+            notes.append(f"the experts of `{name}` are not stacked: they are not all alike")
+            continue
+        if name in by_name:
+            notes.append(f"the experts of `{name}` are not stacked: there is such a tensor")
+            continue
+        for expert in experts:
+            del by_name[expert]
+        sources = tuple(source for plan in plans for source in plan.sources)
+        shape = (len(plans), *first.shape)
+        by_name[name] = _plan_tensor(name, shape, sources, first.decision)
+    return [by_name[name] for name in sorted(by_name, key=str.encode)], notes
+
+
+def _group_of(tensor: SourceTensor) -> str | None:
+    # On the tensor's own name: a component called `layers.0` is no block.
+    group = group_of(tensor.own_name)
+    if group is None or not tensor.component:
+        return group
+    return f"{tensor.component}/{group}"
+
+
+def _plan_blob(name: str, tensors: tuple[TensorPlan, ...], *, is_group: bool) -> BlobPlan:
+    entries = [
+        (plan.name + part.suffix, part.dtype, part.shape, part.nbytes)
+        for plan in tensors
+        for part in plan.parts
+    ]
+    header = encode_header(entries, _metadata(tensors))
+    nbytes = len(header) + sum(plan.nbytes for plan in tensors)
+    return BlobPlan(name, tensors, is_group, header, nbytes)
+
+
+def _metadata(tensors: tuple[TensorPlan, ...]) -> dict[str, str]:
+    quantized = {plan.name: plan.quant for plan in tensors if plan.quant is not None}
+    kinds = set(quantized.values())
+    if len(kinds) == 1:
+        return dict(zip(_METADATA_KEYS, _facts(kinds.pop()), strict=True))
+    return {
+        f"{name}.{key}": fact
+        for name, quant in quantized.items()
+        for key, fact in zip(_METADATA_KEYS, _facts(quant), strict=True)
+    }
+
+
+def _facts(quant: QuantSpec) -> tuple[str, str]:
+    return quant.name, str(quant.group_size)
+
+
+def _check_floating(classification: Classification, recipe: Recipe) -> None:
+    if classification.scheme is not None and not recipe.is_plain:
+        raise UnsupportedError(
+            f"the source is quantized already ({classification.scheme})",
+            code="E_PREQUANTIZED",
+            hint="Import it as it is, without `-q`, `--recipe` and rules, or quantize the "
+            "original checkpoint",
+        )
+
+
+def _check_count(blobs: int) -> None:
+    # Before their headers are made, which takes 10 s for a million.
+    if blobs > limits.TENSOR_LAYERS:
+        raise UnsupportedError(
+            f"{blobs} blobs, a manifest names at most {limits.TENSOR_LAYERS}",
+            code="E_LIMIT",
+        )
+
+
+def _check_names(blobs: list[BlobPlan]) -> None:
+    seen: set[str] = set()
+    for blob in blobs:
+        if blob.name in seen:
+            raise InputError(
+                f"tensor `{blob.name}` has the name of a group of experts",
+                code="E_NAME_COLLISION",
+            )
+        seen.add(blob.name)
+
+
+def _check_keys(blobs: list[BlobPlan]) -> None:
+    # Readers put all tensors of a model into one dictionary: `w.scale` is the scales of `w`.
+    made = {
+        plan.name + part.suffix: plan.name
+        for blob in blobs
+        for plan in blob.tensors
+        for part in plan.parts[1:]
+    }
+    if not made:
+        return
+    for blob in blobs:
+        for plan in blob.tensors:
+            if plan.name in made:
+                raise InputError(
+                    f"tensor `{plan.name}` has the name that a part of `{made[plan.name]}` "
+                    "gets when that is quantized",
+                    code="E_NAME_COLLISION",
+                    hint=f"Keep the latter: --rule '{made[plan.name]}=keep'",
+                )
+
+
+def _warnings(blobs: list[BlobPlan], inventory: Inventory, recipe: Recipe) -> Iterator[str]:
+    yield from inventory.notes
+    plans = [plan for blob in blobs for plan in blob.tensors]
+    misfits = [plan for plan in plans if not plan.decision.fits]
+    if misfits:
+        first = misfits[0]
+        yield (
+            f"{len(misfits)} of {len(plans)} tensors stay as they are because they do not fit "
+            f"their rule; the first is `{first.name}` {list(first.shape)}: "
+            f"{first.decision.reason}"
+        )
+    if not recipe.is_plain and all(plan.target is None for plan in plans):
+        yield "no tensor becomes another type: `--dry-run` says why for each"
+    for blob in blobs:
+        if len(blob.header) - LENGTH_BYTES > limits.SMALL_READER_HEADER:
+            yield (
+                f"the header of `{blob.name}` has {len(blob.header)} bytes, and one of "
+                f"Ollama's readers refuses more than {limits.SMALL_READER_HEADER}"
+            )
+    empty = [tensor.name for tensor in inventory.tensors if not tensor.nbytes]
+    if empty:
+        more = f" and {len(empty) - 1} more" if len(empty) > 1 else ""
+        yield f"tensor `{empty[0]}`{more} has no elements"
