@@ -18,8 +18,9 @@ from importer.plan import BlobPlan, FilePlan, Plan
 from importer.planning import make_plan
 from importer.quality import quality_bytes
 from importer.recipe import PLAIN, Recipe
+from importer.reference import check_reference
 from importer.resources import affordable
-from importer.reuse import Job, Reuse
+from importer.reuse import Job, Reuse, was_imported
 from importer.sources.named import HubSource
 from importer.sources.tree import check_unchanged
 from importer.space import check_space, telling_space
@@ -93,6 +94,9 @@ def plan_import(
     """
     with _inventory(request, listen, only_headers=only_headers) as inventory:
         _check_apart(inventory.root, store.layout.root.resolve())
+        check_reference(
+            inventory, lambda file: not request.rehash and was_imported(store, file)
+        )
         weights = inventory.weights
         nbytes = sum(file.size for file in weights)
         listen(Scanned(len(inventory.tensors), len(weights), nbytes))

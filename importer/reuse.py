@@ -58,10 +58,7 @@ class Reuse:
             return
         now = time.time_ns()
         for file in (*plan.inventory.weights, *plan.inventory.files):
-            seen = file.identity
-            # The later of the two times: `cp -p` and `touch` set the one back, not the other.
-            changed = max(seen.mtime_ns, seen.ctime_ns)
-            identity = (seen.device, seen.inode, seen.size, changed)
+            identity = _identity(file)
             self._known[file.path] = self._memo.pieces(file.location, identity)
             if learns and not self._known[file.path]:
                 self._memo.look_at(file.location, identity, now)
@@ -102,6 +99,17 @@ class Reuse:
             return False
         seen = self._store.blobs.status(ref.digest)
         return seen is not None and seen.size == ref.size and self._memo.knows(ref.digest, seen)
+
+
+def was_imported(store: Store, file: SourceFile) -> bool:
+    """Whether this store has imported something of a source file as it is now."""
+    return bool(store.memo.pieces(file.location, _identity(file)))
+
+
+def _identity(file: SourceFile) -> tuple[int, int, int, int]:
+    seen = file.identity
+    # The later of the two times: `cp -p` and `touch` set the one back, not the other.
+    return seen.device, seen.inode, seen.size, max(seen.mtime_ns, seen.ctime_ns)
 
 
 def _header_digest(job: Job) -> bytes:

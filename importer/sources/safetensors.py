@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NoReturn
+from typing import NoReturn
 
 from importer.sources.tree import SourceFile, opened, read_exactly, read_whole
 from importer.sources.weights import Selection
 from store import limits
-from store.errors import InputError, StorageError
+from store.errors import InputError
 from store.json import JsonError, loads
 from store.paths import why_unsafe
 from store.tensorfile import LENGTH_BYTES, header_length, parse_header
 from store.text import printable
-
-_DESCRIPTORS: Final = "/proc/self/fd" if sys.platform == "linux" else "/dev/fd"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +101,10 @@ def read_index(index: SourceFile, there: Container[str]) -> dict[str, str]:
 
 
 def read_tensors(file: SourceFile, component: str = "") -> Iterator[SourceTensor]:
-    """Read one header, by our strict parser and by safetensors, from one descriptor.
+    """Read one header, strictly.
 
     Raises:
-        InputError: one of the two refuses the file.
+        InputError: it is malformed.
         UnsupportedError: a dtype that is not known.
     """
     where = f"`{file.path}`"
@@ -117,7 +114,6 @@ def read_tensors(file: SourceFile, component: str = "") -> Iterator[SourceTensor
         text = bytearray(header_length(bytes(first), file.size, where))
         read_exactly(file, descriptor, memoryview(text), LENGTH_BYTES)
         header = parse_header(bytes(text), file.size, where)
-        _check_reference(descriptor, where, {entry.name for entry in header.entries})
     for entry in header.entries:
         offset = header.nbytes + entry.begin
         name = f"{component}/{entry.name}" if component else entry.name
@@ -138,32 +134,6 @@ def _collect(files: Sequence[SourceFile], component: str) -> Weights:
                 )
             tensors[tensor.name] = tensor
     return Weights(tuple(files), tuple(tensors.values()))
-
-
-def _check_reference(descriptor: int, where: str, names: set[str]) -> None:
-    # The audited implementation must agree on every file; importing it takes 2 ms, and
-    # numpy, which it needs, 50 ms: not at start-up.
-    from safetensors import SafetensorError, safe_open  # noqa: PLC0415
-
-    try:
-        with safe_open(f"{_DESCRIPTORS}/{descriptor}", framework="np") as reference:
-            seen = set(reference.keys())
-    except OSError as error:
-        raise StorageError(
-            f"{where}: the safetensors library cannot read it: {printable(str(error), 300)}",
-            code="E_IO",
-        ) from error
-    except SafetensorError as error:
-        raise InputError(
-            f"{where}: the safetensors library refuses it: {printable(str(error), 300)}",
-            code="E_ST_REFERENCE",
-        ) from error
-    if seen != names:
-        odd = printable(min(seen ^ names))
-        raise InputError(
-            f"{where}: two parsers see different tensors, such as `{odd}`",
-            code="E_ST_REFERENCE",
-        )
 
 
 def _weight_map(index: SourceFile) -> dict[str, str]:

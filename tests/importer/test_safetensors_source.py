@@ -7,11 +7,10 @@ import os
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from safetensors import SafetensorError
 
 from importer.inventory import read_inventory
 from importer.sources.safetensors import read_tensors
-from store.errors import InputError, StorageError, UnsupportedError
+from store.errors import InputError, UnsupportedError
 from tests.importer.builders import framed, safetensors, shards, source_file, write
 
 A = {"a.weight": ("F32", (2, 3))}
@@ -206,30 +205,6 @@ def test_a_dtype_that_is_not_known_is_unsupported(tmp_path):
 
     assert code == "E_ST_DTYPE"
     assert "`Q4`" in message
-
-
-def test_what_the_reference_cannot_read_is_no_fault_of_the_source(tmp_path, monkeypatch):
-    def open_nothing(*_, **__):
-        raise PermissionError("Permission denied (os error 13)")
-
-    write(tmp_path, {"model.safetensors": safetensors(A)})
-    monkeypatch.setattr("safetensors.safe_open", open_nothing)
-
-    code, message = refused(tmp_path, StorageError)
-
-    assert code == "E_IO"
-    assert "cannot read it: Permission denied" in message
-
-
-def test_what_the_reference_refuses_is_refused(tmp_path, monkeypatch):
-    # No file is known that our parser accepts and the reference does not: pretend.
-    def open_nothing(*_, **__):
-        raise SafetensorError("no")
-
-    monkeypatch.setattr("safetensors.safe_open", open_nothing)
-    write(tmp_path, {"model.safetensors": safetensors(A)})
-
-    assert refused(tmp_path)[0] == "E_ST_REFERENCE"
 
 
 VALID = safetensors({**A, **B}, {"format": "pt"})
