@@ -134,7 +134,8 @@ def test_what_nobody_names_is_a_note(filled):
 
     outcome = run("verify", store=filled).succeeded()
 
-    assert outcome.stderr.startswith("note: blob sha256:")
+    assert outcome.stderr.startswith("note: ")
+    assert " blobs (" in outcome.stderr
     assert run("verify", "--json", store=filled).succeeded().document["notes"]
 
 
