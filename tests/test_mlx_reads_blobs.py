@@ -3,9 +3,9 @@
 The error of a code is at most half of the step between two codes, and spread evenly within it,
 so that of a product x·w, where `step` is that of each weight and n the largest integer code, is
 
-- at most sum(|x| step / 2); for integers sum(|x| step n/(n-1)), because MLX moves the scale so
-  that the extreme of a group has a code of its own: by at most 1/(n-1), at the cost of the other
-  end of the group, which lies up to n/(n-1) steps beyond the last code;
+- at most sum(|x| step / 2); for integers sum(|x| step n/(n-1)), because MLX changes the scale
+  so that the extreme of a group has a code of its own: by at most 1/(n-1), at the cost of the
+  other end of the group, which then lies up to n/(n-1) steps beyond the last code;
 - of root mean square sqrt(sum(x² step²) / 12).
 """
 
