@@ -173,7 +173,7 @@ def check_all(names: Sequence[str], root: Path, argv: Sequence[str], *, keep: bo
     tensors = differences = 0
     for name in names:
         source = root / "checkpoints" / name
-        make(name, source)
+        make(name, ZOO[name], source)
         result = check(name, source, ingot)
         _print(result)
         tensors += len(result.stored.tensors)

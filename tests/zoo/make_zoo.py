@@ -43,9 +43,8 @@ ZOO: Final[Mapping[str, Model | Pipeline]] = (
 PLAIN: Final = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
-def make(name: str, directory: Path) -> None:
-    """Write the specimen `name` of `ZOO` into a directory, which is made."""
-    specimen = ZOO[name]
+def make(name: str, specimen: Model | Pipeline, directory: Path) -> None:
+    """Write a specimen into a directory, which is made; weights are those of its name."""
     torch.set_num_threads(1)
     torch.manual_seed(zlib.crc32(name.encode()))
     directory.mkdir(parents=True)
@@ -257,7 +256,7 @@ def main() -> int:
     parser.add_argument("--only", choices=sorted(ZOO), metavar="NAME")
     arguments = parser.parse_args()
     for name in [arguments.only] if arguments.only else ZOO:
-        make(name, arguments.directory / name)
+        make(name, ZOO[name], arguments.directory / name)
     return 0
 
 

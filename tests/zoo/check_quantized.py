@@ -1,0 +1,133 @@
+"""Quantize specimens of the zoo in several ways, and have each judged by MLX.
+
+    python tests/zoo/check_quantized.py [--keep DIR] [--only NAME] [--command '.venv/bin/ingot']
+
+For each way a table says how many tensors of the sources were quantized, to what, how many did
+not fit their rule, and how many differ from what `quantized_judge` expects.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.check_store import check_store
+from tests.zoo.check_zoo import LIBRARIES, SHOWN, Ingot
+from tests.zoo.make_zoo import make
+from tests.zoo.quantizable import MODELS, QUANTIZABLE
+from tests.zoo.quantized_judge import Asked, Verdict, judge
+
+WAYS: Final[Mapping[str, Asked]] = {
+    "-q int4": Asked("int4"),
+    "-q nvfp4": Asked("nvfp4"),
+    "-q mxfp8": Asked("mxfp8"),
+    "-q int4 --experts stacked": Asked("int4", stacked=True),
+    "-q int4 --recipe ollama": Asked("int4", "ollama"),
+    "-q nvfp4 --recipe ollama": Asked("nvfp4", "ollama"),
+}
+"""What is added to `create`."""
+
+
+def check(name: str, source: Path, way: str, ingot: Ingot) -> Verdict:
+    """Import one source in one way, and judge."""
+    ingot.failures = []
+    ingot.run("create", name, str(source), *shlex.split(way))
+    if ingot.failures:
+        return Verdict(differences=ingot.failures)
+    verdict = judge(source, ingot.store, name, WAYS[way])
+    # What ingot makes of the source a second time.
+    ingot.run("verify", name, "--source", str(source))
+    verdict.differences += ingot.failures
+    if not verdict.quantized:
+        verdict.differences.append("nothing should be quantized: the specimen is too small")
+    return verdict
+
+
+def check_all(names: Sequence[str], root: Path, argv: Sequence[str], *, keep: bool) -> int:
+    """Make and check specimens one by one, print tables, and count the differences."""
+    ingot = Ingot(argv, root / "store")
+    found: dict[str, list[Verdict]] = {way: [] for way in WAYS}
+    for name in names:
+        source = root / "checkpoints" / name
+        make(name, QUANTIZABLE[name], source)
+        for way, asked in WAYS.items():
+            # What Ollama decides is decided for language models.
+            if asked.recipe == "default" or name in MODELS:
+                verdict = check(name, source, way, ingot)
+                found[way].append(verdict)
+                _print(name, way, verdict)
+        if not keep:
+            shutil.rmtree(source)
+    ingot.failures = []
+    ingot.run("verify")
+    of_store = [*ingot.failures, *check_store(ingot.store)]
+    _say(*(f"    store: {line}" for line in of_store), "")
+    _say_row("checkpoints", "", "tensors", "misfits", "differ", "quantized")
+    differences = len(of_store)
+    for way, verdicts in found.items():
+        total = Verdict()
+        for verdict in verdicts:
+            total.tensors += verdict.tensors
+            total.quantized += verdict.quantized
+            total.misfits += verdict.misfits
+            total.differences += verdict.differences
+        _print(str(len(verdicts)), way, total, shown=0)
+        differences += len(total.differences)
+    return differences
+
+
+def _print(name: str, way: str, verdict: Verdict, *, shown: int = SHOWN) -> None:
+    quantized = sorted(verdict.quantized.items())
+    kinds = " + ".join(f"{count} {kind}" for kind, count in quantized)
+    differences = verdict.differences
+    _say_row(name, way, verdict.tensors, verdict.misfits, len(differences), kinds)
+    _say(*(f"    {line}" for line in differences[:shown]))
+
+
+def _say_row(*cells: object) -> None:
+    _say("{:16}{:28}{:>8}{:>9}{:>8}  {}".format(*cells))
+
+
+def _say(*lines: str) -> None:
+    # At once: a run takes minutes, and somebody watches it through a pipe.
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    sys.stdout.flush()
+
+
+def main() -> int:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="for checkpoints and store")
+    parser.add_argument("--only", choices=sorted(QUANTIZABLE), metavar="NAME")
+    parser.add_argument("--command", metavar="ARGV", help="default: this Python's `-m cli`")
+    arguments = parser.parse_args()
+    argv = [sys.executable, "-m", "cli"]
+    if arguments.command:
+        argv = shlex.split(arguments.command)
+        argv[0] = os.path.abspath(shutil.which(argv[0]) or argv[0])
+    if arguments.keep and arguments.keep.exists():
+        parser.error(f"{arguments.keep} is there already")
+    started = time.monotonic()
+    _say(", ".join(f"{library} {version(library)}" for library in (*LIBRARIES, "mlx")))
+    _say_row("specimen", "way", "tensors", "misfits", "differ", "quantized")
+    names = [arguments.only] if arguments.only else list(QUANTIZABLE)
+    with tempfile.TemporaryDirectory(prefix="ingot-zoo-") as temporary:
+        root = (arguments.keep or Path(temporary)).resolve()
+        differences = check_all(names, root, argv, keep=arguments.keep is not None)
+    _say(f"{time.monotonic() - started:.0f} s")
+    return 1 if differences else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,265 @@
+"""A judge of quantized models: which tensors should be quantized, and what MLX makes of them.
+
+Nothing here is shared with ingot. The rules are stated a second time, from the words in which
+they were decided; what a blob must hold is what `mlx.core.quantize` makes on the CPU.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import mlx.core as mx
+import numpy as np
+import safetensors
+
+from tests.zoo.readers import NAMESPACE, TENSOR, Checkpoint, Tensor, read_source
+
+TYPES: Final = {f"int{bits}": (bits, "affine") for bits in (2, 3, 4, 5, 6, 8)} | {
+    "nvfp4": (4, "nvfp4"),
+    "mxfp4": (4, "mxfp4"),
+    "mxfp8": (8, "mxfp8"),
+}
+"""Bits and MLX's mode."""
+GROUPS: Final = dict.fromkeys(TYPES, 64) | {"int4": 32, "nvfp4": 16, "mxfp4": 32, "mxfp8": 32}
+EIGHT_BITS: Final = {"int4": "int8", "int8": "int8"}
+"""Of the family; all others have mxfp8."""
+FLOATS: Final = {"F32": mx.float32, "F16": mx.float16, "BF16": mx.bfloat16}
+FEWEST: Final = 1024
+
+KEPT: Final = ("embed", "norm", "ln_", "vision", "visual", "audio", "router")
+MODULES: Final = (
+    *("shared", "relative_attention_bias", "wte", "wpe"),  # embeddings under another name
+    *("gate", "shared_expert_gate"),
+)
+MLA: Final = ("q_a_proj", "q_b_proj", "kv_a_proj", "kv_b_proj")
+OLLAMA_KEPT: Final = ("embed", "norm", "ln_", "audio_tower", "vision", "visual")
+OLLAMA_GATES: Final = (
+    ".mlp.gate.weight",
+    ".mixer.gate.weight",
+    ".shared_expert_gate.weight",
+    ".router.proj.weight",
+)
+OLLAMA_MORE: Final = (".v_proj", ".k_proj", "down_proj")
+OLLAMA_EXPERTS: Final = (
+    ".experts.",
+    ".mlp.switch_mlp.",
+    ".mlp.shared_experts.",
+    ".mixer.shared_experts.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a model was created with.
+
+    Attributes:
+        recipe: `default` or `ollama`.
+    """
+
+    type: str
+    recipe: str = "default"
+    stacked: bool = False
+
+
+class Target(NamedTuple):
+    """What a tensor becomes."""
+
+    type: str
+    group_size: int
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What the judge found.
+
+    Attributes:
+        tensors: of the source.
+        quantized: how many of them by type.
+        misfits: that would be quantized if groups divided their last dimension.
+    """
+
+    tensors: int = 0
+    quantized: Counter[str] = field(default_factory=Counter)
+    misfits: int = 0
+    differences: list[str] = field(default_factory=list)
+
+
+class _Unit(NamedTuple):
+    """A tensor that the store should have, of one or more of the source.
+
+    Attributes:
+        first: name of the first of them.
+        group: that it is stored in, or None.
+    """
+
+    name: str
+    first: str
+    tensor: Tensor
+    count: int
+    group: str | None
+
+
+class _Stored(NamedTuple):
+    layer: Mapping[str, Any]
+    metadata: Mapping[str, str]
+    tensor: Tensor
+
+
+def judge(source: Path, store: Path, name: str, asked: Asked) -> Verdict:
+    """Compare a stored model with its source."""
+    found = read_source(source, None)
+    vaes = frozenset(_vaes(source))
+    pipeline = (source / "model_index.json").exists()
+    stored = _read(store, name)
+    verdict = Verdict(tensors=len(found.tensors))
+    for unit in _units(found, stacked=asked.stacked):
+        wanted = _wanted(unit.first, unit.tensor, asked, pipeline=pipeline, vaes=vaes)
+        target = wanted if wanted and unit.tensor.shape[-1] % wanted.group_size == 0 else None
+        if target:
+            verdict.quantized[target.type] += unit.count
+        elif wanted:
+            verdict.misfits += unit.count
+        verdict.differences += _compare(unit, target, stored)
+    verdict.differences += [f"{extra} is no tensor of the source" for extra in sorted(stored)]
+    return verdict
+
+
+def _wanted(
+    full: str, tensor: Tensor, asked: Asked, *, pipeline: bool, vaes: frozenset[str]
+) -> Target | None:
+    component, _, name = full.rpartition("/")
+    experts = re.search(r"\.(experts|shared_experts?|shared_mlp|switch_mlp)\.", name)
+    matrix = len(tensor.shape) == 2 and name.endswith(".weight")
+    stack = len(tensor.shape) == 3 and experts is not None
+    fits = (matrix or stack) and math.prod(tensor.shape) >= FEWEST and tensor.dtype in FLOATS
+    if not fits:
+        return None
+    if asked.recipe == "ollama":
+        return _wanted_by_ollama(name, tensor.shape[-1], asked.type)
+    kind: str | None = asked.type
+    module = name.removesuffix(".weight").rpartition(".")[2]
+    sensitive = KEPT if pipeline or asked.type not in EIGHT_BITS else KEPT + MLA
+    if component in vaes or module in MODULES or any(word in name for word in sensitive):
+        kind = None
+    elif not pipeline and asked.type == "int4" and "down_proj" in name:
+        kind = "int8"
+    return Target(kind, GROUPS[kind]) if kind else None
+
+
+def _wanted_by_ollama(name: str, columns: int, asked: str) -> Target | None:
+    if any(word in name for word in OLLAMA_KEPT) or name.endswith(OLLAMA_GATES):
+        return None
+    more = EIGHT_BITS.get(asked, "mxfp8")
+    if name.endswith("lm_head.weight"):
+        return Target(more, GROUPS[more])
+    expert = any(word in name for word in OLLAMA_EXPERTS)
+    four_bits = asked == "int4" or (asked in {"nvfp4", "mxfp4"} and not expert)
+    # Where 8 bits do not fit, 4 bits may.
+    fits = columns % GROUPS[more] == 0
+    if four_bits and fits and any(word in name for word in OLLAMA_MORE):
+        return Target(more, GROUPS[more])
+    return Target(asked, 64 if asked == "int4" else GROUPS[asked])
+
+
+def _vaes(source: Path) -> Iterator[str]:
+    index = source / "model_index.json"
+    if index.exists():
+        for component, value in json.loads(index.read_bytes()).items():
+            if isinstance(value, list) and str(value[1]).startswith(("Autoencoder", "VQ")):
+                yield component
+
+
+def _units(source: Checkpoint, *, stacked: bool) -> Iterator[_Unit]:
+    stacks: dict[str, dict[int, str]] = {}
+    for name, tensor in source.tensors.items():
+        group = source.groups.get(name)
+        number, _, projection = name.removeprefix(f"{group}.").partition(".")
+        if stacked and group and number.isdigit():
+            stacks.setdefault(f"{group}.{projection}", {})[int(number)] = name
+        else:
+            yield _Unit(name, name, tensor, 1, group)
+    for name, experts in stacks.items():
+        tensors = [source.tensors[experts[number]] for number in range(len(experts))]
+        first = tensors[0]
+        data = b"".join(tensor.data for tensor in tensors)
+        whole = Tensor(first.dtype, (len(tensors), *first.shape), data)
+        yield _Unit(name, experts[0], whole, len(tensors), source.groups[experts[0]])
+
+
+def _compare(unit: _Unit, target: Target | None, stored: dict[str, _Stored]) -> Iterator[str]:
+    there = stored.pop(unit.name, None)
+    if there is None:
+        yield f"{unit.name} is not stored"
+        return
+    yield from _compare_layer(unit, there.layer)
+    parts = {
+        suffix: stored.pop(unit.name + suffix).tensor
+        for suffix in (".scale", ".bias")
+        if unit.name + suffix in stored
+    }
+    parts[""] = there.tensor
+    facts = [
+        there.metadata.get(f"{unit.name}.{key}") or there.metadata.get(key)
+        for key in ("quant_type", "group_size")
+    ]
+    if len(parts) == 1:
+        if target:
+            yield f"{unit.name} is kept, expected {target}"
+        elif there.tensor != unit.tensor:
+            yield f"{unit.name} is {there.tensor}, the source has {unit.tensor}"
+        return
+    if facts != ([target.type, str(target.group_size)] if target else None):
+        yield f"{unit.name} is {facts}, expected {target}"
+        return
+    expected = _quantize(unit.tensor, *facts)
+    if parts != expected:
+        yield f"{unit.name} is {parts}, MLX makes {expected}"
+
+
+def _compare_layer(unit: _Unit, layer: Mapping[str, Any]) -> Iterator[str]:
+    expected = {"name": unit.group or unit.name}
+    if unit.group is None:
+        expected |= {"dtype": unit.tensor.dtype, "shape": list(unit.tensor.shape)}
+    said = {key: layer[key] for key in ("name", "dtype", "shape") if key in layer}
+    if said != expected:
+        yield f"{unit.name}: its layer says {said}, expected {expected}"
+
+
+def _quantize(tensor: Tensor, kind: str, group_size: str) -> dict[str, Tensor]:
+    bits, mode = TYPES[kind]
+    values = mx.array(np.frombuffer(tensor.data, np.uint8)).view(FLOATS[tensor.dtype])
+    made = mx.quantize(
+        values.reshape(tensor.shape),
+        group_size=int(group_size),
+        bits=bits,
+        mode=mode,
+        stream=mx.cpu,
+    )
+    small = tensor.dtype if mode == "affine" else "U8"
+    return {
+        suffix: Tensor(dtype, part.shape, bytes(memoryview(part.view(mx.uint8))))
+        for suffix, dtype, part in zip(
+            ("", ".scale", ".bias"), ("U32", small, small), made, strict=False
+        )
+    }
+
+
+def _read(store: Path, name: str) -> dict[str, _Stored]:
+    manifest = json.loads((store / NAMESPACE / name / "latest").read_bytes())
+    found: dict[str, _Stored] = {}
+    for layer in manifest["layers"]:
+        if layer["mediaType"] == TENSOR:
+            data = (store / "blobs" / layer["digest"].replace(":", "-")).read_bytes()
+            header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+            for key, entry in safetensors.deserialize(data):
+                assert key not in found, f"{key} is stored twice"
+                tensor = Tensor(entry["dtype"], tuple(entry["shape"]), bytes(entry["data"]))
+                found[key] = _Stored(layer, header.get("__metadata__", {}), tensor)
+    return found
