@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from importer.chunks import Chunk, cut
-from importer.plan import BlobPlan, FilePlan
+from importer.plan import BlobPlan, FilePlan, TensorPlan
 from importer.sources.tree import SourceFile, opened, read_exactly
 from store import BlobRef, Store
 from store.fs import File
@@ -28,13 +28,21 @@ class Beside(NamedTuple):
         done: bytes of the tensor's source, or of the file, before this chunk.
         rows: of the source.
         parts: what the blob has for them; shorter than they should be where it ends early,
-            empty where it has no such tensor.
+            empty where it has no such tensor, or one of another dtype.
     """
 
     chunk: Chunk
     done: int
     rows: memoryview
     parts: tuple[memoryview, ...]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the blob has every byte that the rows of a tensor became."""
+        tensor = self.chunk.tensor
+        assert tensor is not None
+        expected = [end - begin for begin, end in _places(tensor, self.done, self.chunk.nbytes)]
+        return [len(part) for part in self.parts] == expected
 
 
 def beside(store: Store, job: BlobPlan | FilePlan, ref: BlobRef) -> Iterator[Beside]:
@@ -85,18 +93,26 @@ class _Stored:
         if tensor is None:
             yield self._read(0, done, chunk.nbytes)
             return
-        total = max(tensor.source_nbytes, 1)
-        for number, part in enumerate(tensor.parts):
+        places = _places(tensor, done, chunk.nbytes)
+        for number, (part, (begin, end)) in enumerate(zip(tensor.parts, places, strict=True)):
             entry = self._entries.get(tensor.name + part.suffix)
-            begin = part.nbytes * done // total
-            end = min(
-                part.nbytes * (done + chunk.nbytes) // total, entry.nbytes if entry else 0
-            )
-            place = self._start + entry.begin + begin if entry else 0
-            yield self._read(number, place, max(end - begin, 0))
+            if entry is None or entry.dtype != part.dtype:
+                yield self._read(number, 0, 0)
+            else:
+                nbytes = max(min(end, entry.nbytes) - begin, 0)
+                yield self._read(number, self._start + entry.begin + begin, nbytes)
 
     def _read(self, number: int, offset: int, nbytes: int) -> memoryview:
         if len(self._buffers.get(number, b"")) < max(nbytes, 1):
             self._buffers[number] = memoryview(bytearray(max(nbytes, 1)))
         buffer = self._buffers[number][:nbytes]
         return buffer[: self._store.fs.read_into(self._blob, buffer, offset)]
+
+
+def _places(tensor: TensorPlan, done: int, nbytes: int) -> list[tuple[int, int]]:
+    """Where in each part is what `nbytes` of the source become, after `done`."""
+    total = max(tensor.source_nbytes, 1)
+    return [
+        (part.nbytes * done // total, part.nbytes * (done + nbytes) // total)
+        for part in tensor.parts
+    ]

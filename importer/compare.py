@@ -119,13 +119,14 @@ class _Comparer:
     def __call__(self, job: BlobPlan | FilePlan, ref: BlobRef) -> Iterator[tuple[str, str]]:
         wrong: set[str] = set()
         try:
-            for chunk, done, rows, parts in beside(self.store, job, ref):
+            for pair in beside(self.store, job, ref):
+                chunk, done, rows, parts = pair
                 self.tell(len(rows))
                 subject = chunk.tensor.name if chunk.tensor else chunk.file.path
                 if subject in wrong:
                     continue
                 if not self.pairs.is_ours and isinstance(chunk.codec, Grouped):
-                    message = self.foreign.look(chunk, rows, parts)
+                    message = self.foreign.look(pair)
                 else:
                     made = chunk.codec.encode(rows).parts if chunk.nbytes else ()
                     # As bytes, which compare at memory speed; views compare item by item.

@@ -4,30 +4,78 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from importer.chunks import Chunk
+from importer.beside import Beside
 from importer.codecs.grouped import Grouped
+from importer.deviation import Deviation
 from importer.quant import Mode, QuantSpec
 
 if TYPE_CHECKING:
     from importer.codecs.measure import Measure
 
-# Half of the largest step, in units of the largest magnitude of a group: between 4 and 6 of
-# E2M1, between 416 and 448 of E4M3.
-_FLOAT_STEPS: Final = {Mode.NVFP4: 1 / 6, Mode.MXFP4: 1 / 6, Mode.MXFP8: 1 / 28}
+_SMALL_FLOATS: Final = {
+    Mode.NVFP4: (17 / 96, 6 * 2.0**-10),
+    Mode.MXFP4: (1 / 5, 6 * 2.0**-25),
+    Mode.MXFP8: (1 / 17, 448 * 2.0**-25),
+}
+"""The largest error: in units of the largest magnitude of a group, and what is added to it."""
+
+_ROUNDING: Final = {"BF16": 2.0**-8, "F16": 2.0**-11, "F32": 2.0**-24}
+"""The largest relative error of rounding to a dtype."""
+_HALF_SUBNORMAL: Final = {"BF16": 0.0, "F16": 2.0**-25, "F32": 0.0}
+"""The largest absolute one, where it is not far below all others."""
+_SMALLEST_STEP: Final = 1e-7
+_NVFP4_LARGEST: Final = 6 * 448
+_SLACK: Final = 1 + 2**-6
+"""For products of small terms, and for what float32 rounds while codes are made."""
 
 
-def bound(spec: QuantSpec) -> float:
-    """The largest relative RMSE of a tensor that was rounded to the nearest code.
+def bound(spec: QuantSpec, dtype: str, found: Deviation) -> float:
+    """The largest relative RMSE of a tensor that was rounded to the nearest code, as MLX does.
 
-    An error is at most half a step. A group of integers has 2^bits - 1 steps from its least to
-    its greatest, at most twice its largest magnitude apart, and that is at most the root of
-    the group size times the root mean square of the group.
+    Let r be the root of the sum of a group's squares. No error in the group is larger than
+    a * r + b; so the RMSE is at most root(group size) * a + b / RMS of the tensor.
+
+    Integers: n = 2^bits - 1 steps cover the range R of a group, and R <= root(2) * r. A step
+    is at least 1e-7. As zero is moved to a code, steps may cover less than R, by up to n / (n
+    + 1) of one: no error is larger than a step. Then the scale is rounded to the dtype, its
+    product with a code, which is at most R and a step, and the sum with the bias, which is at
+    most r and a step.
+
+    Small floats: of the largest magnitude m, which is at most r, the error is largest where m
+    / scale is small and a value lies in the middle of the last two codes below it. In mxfp4
+    that is 5, between 4 and 6: m / 5; in mxfp8 it is 272, between 256 and 288: m / 17. The
+    scale of nvfp4 is m / 6 (1 +- 1/16) +- 2^-10, so that m / scale may be 96 / 17, with 5
+    below it. Where the scale rounds down, m is clipped by m / 16 + 6 * 2^-10, and m up to
+    that is lost. Above 2688 all may be lost, which adds 1. Quotient, scale and product are
+    rounded to the dtype.
+
+    Where MLX's own exponents wrap around (docs/formats/quantization.md) nothing is bounded.
+
+    Args:
+        dtype: of the values.
+        found: of the whole tensor.
     """
-    step = _FLOAT_STEPS.get(spec.mode, 1 / ((1 << spec.bits) - 1))
-    return math.sqrt(spec.group_size) * step
+    unit, tiny = _ROUNDING[dtype], _HALF_SUBNORMAL[dtype]
+    if spec.has_bias:
+        last = (1 << spec.bits) - 1
+        span = math.sqrt(2)
+        step = span / last
+        relative = step + unit * (2 * (span + step) + 1 + step)
+        absolute = _SMALLEST_STEP * 2 + (last + 2) * tiny
+        beyond = 0.0
+    else:
+        most, absolute = _SMALL_FLOATS[spec.mode]
+        relative = most + 3 * unit
+        # No value can be larger than the root of the sum of all squares.
+        beyond = float(spec.mode is Mode.NVFP4 and found.source > _NVFP4_LARGEST**2)
+        absolute += tiny
+    if not found.source:
+        return beyond
+    size = math.sqrt(found.source / max(found.elements, 1))
+    return _SLACK * (math.sqrt(spec.group_size) * relative + beyond + absolute / size)
 
 
 class Foreign:
@@ -39,27 +87,27 @@ class Foreign:
         self._worst: dict[str, tuple[float, str]] = {}
         self._counts: dict[str, int] = {}
 
-    def look(self, chunk: Chunk, rows: memoryview, parts: Sequence[memoryview]) -> str | None:
+    def look(self, pair: Beside) -> str | None:
         """Take a chunk; say what is wrong with the tensor when it was the last one."""
         from importer.codecs.measure import Measure  # noqa: PLC0415 - it imports numpy
 
-        tensor, codec = chunk.tensor, chunk.codec
+        tensor, codec = pair.chunk.tensor, pair.chunk.codec
         assert tensor is not None
         assert tensor.quant is not None
         assert isinstance(codec, Grouped)
-        expected = [part.nbytes * chunk.nbytes // tensor.source_nbytes for part in tensor.parts]
-        if [len(part) for part in parts] != expected:
-            return f"has parts that are too short for {tensor.quant}"
+        if not pair.is_complete:
+            return f"lacks bytes that {tensor.quant} has, or has them in another dtype"
         with self._mutex:
             measure = self._measures.setdefault(tensor.name, Measure(codec))
-        measure.add(rows, parts)
-        if not chunk.ends_tensor:
+        measure.add(pair.rows, pair.parts)
+        if not pair.chunk.ends_tensor:
             return None
         with self._mutex:
             del self._measures[tensor.name]
-        found, most, kind = measure.result(), bound(tensor.quant), str(tensor.quant)
+        found, kind = measure.result(), str(tensor.quant)
         if not found.is_finite:
             return "has values that are not finite, in the source or here"
+        most = bound(tensor.quant, codec.value_dtype, found)
         if found.rmse > most:
             return (
                 f"is no {kind} of the source: its relative error is {found.rmse:.3f}, that of "

@@ -14,6 +14,7 @@ from importer.events import Compiling, Event, Measuring
 from importer.plan import BlobPlan, Plan
 from importer.quality import Quality
 from store import BlobRef, Store
+from store.errors import IntegrityError
 
 if TYPE_CHECKING:
     from importer.codecs.measure import Measure
@@ -36,7 +37,7 @@ def measure(
 
     Raises:
         InputError: the source changed.
-        IntegrityError: a blob is not there.
+        IntegrityError: a blob is not there, or not whole.
     """
     jobs = [
         (job, ref)
@@ -61,12 +62,16 @@ def _measure(store: Store, job: BlobPlan, ref: BlobRef) -> Iterator[Quality]:
     from importer.codecs.measure import Measure  # noqa: PLC0415 - it imports numpy
 
     measures: dict[str, Measure] = {}
-    for chunk, _, rows, parts in beside(store, job, ref):
-        tensor = chunk.tensor
+    for pair in beside(store, job, ref):
+        chunk, tensor = pair.chunk, pair.chunk.tensor
         if tensor is None or not isinstance(chunk.codec, Grouped):
             continue
         measure = measures.setdefault(tensor.name, Measure(chunk.codec))
-        measure.add(rows, parts)
+        if not pair.is_complete:
+            raise IntegrityError(
+                f"blob {ref.digest} has not all of `{tensor.name}`", code="E_BLOB_MISSING"
+            )
+        measure.add(pair.rows, pair.parts)
         if chunk.ends_tensor:
             found = measure.result()
             yield Quality(
