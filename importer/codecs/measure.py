@@ -13,6 +13,7 @@ import numpy as np
 from importer.codecs import engine
 from importer.codecs.arithmetic import Floats, floats
 from importer.codecs.arithmetic.deviation import Sums, add
+from importer.codecs.arithmetic.minifloats import E4M3_VALUES, exponents_of, power_of_two
 from importer.codecs.base import Operation
 from importer.codecs.grouped import Grouped
 from importer.deviation import Deviation
@@ -20,14 +21,10 @@ from importer.quant import Mode
 from store.fs import Buffer
 
 _PIECE: Final = engine.PIECE
-_FLOAT_EDGES: Final[Mapping[Mode, tuple[int, int, int, int]]] = MappingProxyType(
-    {
-        Mode.NVFP4: (15, 14, 6, 7),
-        Mode.MXFP4: (15, 14, 6, 7),
-        Mode.MXFP8: (0xFE, 0xFD, 0x7D, 0x7E),
-    }
+_FLOAT_EDGES: Final[Mapping[Mode, int]] = MappingProxyType(
+    {Mode.NVFP4: 6 + 1, Mode.MXFP4: 6 + 1, Mode.MXFP8: 448 + 16}
 )
-"""The codes of the lowest value, the one above it, the one below the highest, the highest."""
+"""The largest code, and half of the step to it."""
 
 
 class Measure:
@@ -82,16 +79,23 @@ class Measure:
 
 def _bounds(codec: Grouped, parts: Sequence[Buffer]) -> tuple[Floats, Floats]:
     """From where on a value of each group is clipped, below and above."""
-    spec, dtype = codec.spec, codec.value_dtype
-    companions = [
+    spec = codec.spec
+    scale, *rest = (
         np.frombuffer(part, floats.STORED[kind])
         for part, (_, kind) in zip(parts[1:], codec.companions, strict=True)
-    ]
-    last = (1 << spec.bits) - 1
-    edges = _FLOAT_EDGES.get(spec.mode, (0, 1, last - 1, last))
-    codes = np.tile(np.array(edges, np.uint8), (len(companions[0]), 1))
+    )
     with np.errstate(all="ignore"):
-        first, second, third, fourth = codec.arithmetic.decode(codes, companions, dtype, spec).T
-        low, high = np.minimum(first, fourth), np.maximum(first, fourth)
-        below, above = np.abs(second - first) / 2, np.abs(fourth - third) / 2
-        return (low - below).astype(np.float32), (high + above).astype(np.float32)
+        match spec.mode:
+            case Mode.AFFINE:
+                (bias,) = (floats.widen(part, codec.value_dtype) for part in rest)
+                step = floats.widen(scale, codec.value_dtype)
+                end = bias + step * np.float32((1 << spec.bits) - 1)
+                half = np.abs(step) / np.float32(2)
+                low, high = np.minimum(bias, end) - half, np.maximum(bias, end) + half
+                return low.astype(np.float32), high.astype(np.float32)
+            case Mode.NVFP4:
+                step = E4M3_VALUES[scale]
+            case _:
+                step = power_of_two(exponents_of(scale))
+        edge = np.abs(step) * np.float32(_FLOAT_EDGES[spec.mode])
+        return -edge, edge

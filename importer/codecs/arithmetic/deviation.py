@@ -52,7 +52,8 @@ def add(sums: Sums, source: Floats, decoded: Floats, low: Floats, high: Floats) 
     for lane, terms in zip(sums.lanes, (x * x, y * y, x * y, errors * errors), strict=True):
         # Along the first axis numpy adds row after row.
         lane[:] = np.add.reduce(np.vstack([lane, terms]), axis=0)
-    sums.largest = max(sums.largest, float(np.abs(errors).max(initial=0)))
+    # Passing over NaNs, which the sums tell of.
+    sums.largest = float(np.fmax.reduce(np.abs(errors), axis=None, initial=sums.largest))
     sums.clipped += int(np.count_nonzero((source < low[:, None]) | (source > high[:, None])))
     sums.zeroed += int(np.count_nonzero((source != 0) & (decoded == 0)))
 

@@ -11,6 +11,9 @@ from importer.codecs.arithmetic.deviation import Sums
 from importer.codecs.kernels.floats import widen
 from importer.codecs.kernels.jit import Array, Flag, flag, jit
 
+_F16_INFINITE = np.float32(2.0**16)
+"""What `widen` makes of an infinite F16."""
+
 
 def add(sums: Sums, source: Bits, decoded: Bits, dtype: str, low: Floats, high: Floats) -> None:
     """Add some groups of bits of `dtype`, of shape (groups, group size)."""
@@ -38,8 +41,8 @@ def _add(
     for start in range(0, source.size, count):
         these, those = source[start : start + count], decoded[start : start + count]
         for i in range(these.size):
-            x = np.float64(widen(these[i], is_half, is_wide))
-            y = np.float64(widen(those[i], is_half, is_wide))
+            x = np.float64(_value(these[i], is_half, is_wide))
+            y = np.float64(_value(those[i], is_half, is_wide))
             error = y - x
             lanes[0, i] += x * x
             lanes[1, i] += y * y
@@ -64,9 +67,20 @@ def _count(
         least, greatest = low[group], high[group]
         clipped = zeroed = np.int32(0)
         for i in range(source.shape[1]):
-            x = widen(source[group, i], is_half, is_wide)
-            y = widen(decoded[group, i], is_half, is_wide)
+            x = _value(source[group, i], is_half, is_wide)
+            y = _value(decoded[group, i], is_half, is_wide)
             clipped = np.int32(clipped + np.int32((x < least) | (x > greatest)))
             zeroed = np.int32(zeroed + np.int32((x != 0) & (y == 0)))
         counts[0] += clipped
         counts[1] += zeroed
+
+
+@jit
+def _value(bits: np.integer, is_half: Flag, is_wide: Flag) -> np.float32:
+    """Give the value of `bits`, also of what is not finite in F16, as `widen` does not."""
+    value = widen(bits, is_half, is_wide)
+    if is_half is None:
+        return value
+    size = abs(value)
+    value = value if size < _F16_INFINITE else np.float32(value * np.float32(np.inf))
+    return value if size <= _F16_INFINITE else np.float32(np.nan)
