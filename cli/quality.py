@@ -39,7 +39,7 @@ def quality_lines(found: Sequence[Quality], glob: str, sort: Sort) -> Iterator[s
     if sort is Sort.SIZE:
         rows.sort(key=lambda row: -row.elements * row.repeats)
     elif sort is Sort.ERROR:
-        rows.sort(key=lambda row: row.deviation.sqnr if row.deviation else -math.inf)
+        rows.sort(key=lambda row: _sqnr(row.deviation))
     known = [row.deviation for row in rows if row.deviation]
     cells = [
         (
@@ -62,14 +62,24 @@ def quality_lines(found: Sequence[Quality], glob: str, sort: Sort) -> Iterator[s
     yield from table(cells, right=(1, 3, 5, 6, 7, 8, 9))
 
 
-def quality_document(found: Sequence[Quality], glob: str) -> list[dict[str, object]]:
+def quality_document(
+    found: Sequence[Quality], glob: str, sort: Sort
+) -> list[dict[str, object]]:
     """What `show --quality --json` prints: every tensor, measures and the sums behind them."""
+    chosen = [one for one in found if fnmatchcase(one.name, glob)]
+    if sort is Sort.SIZE:
+        chosen.sort(key=lambda one: -elements(one.shape))
+    elif sort is Sort.ERROR:
+        chosen.sort(key=lambda one: _sqnr(one.deviation))
     return [
         {"name": one.name, "type": one.type, "shape": list(one.shape)}
         | ({"finite": False} if one.deviation is None else _measures(one.deviation))
-        for one in found
-        if fnmatchcase(one.name, glob)
+        for one in chosen
     ]
+
+
+def _sqnr(found: Deviation | None) -> float:
+    return -math.inf if found is None else found.sqnr
 
 
 def _classes(found: list[Quality]) -> list[_Row]:
@@ -102,15 +112,18 @@ def _cells(row: _Row) -> tuple[str, ...]:
 
 
 def _measures(found: Deviation) -> dict[str, object]:
-    return {
-        "sqnr_db": found.sqnr if math.isfinite(found.sqnr) else None,
+    whole = max(found.elements, 1)
+    measures = {
+        "sqnr_db": found.sqnr,
         "relative_rmse": found.rmse,
         "max_error": found.largest,
         "cosine": found.cosine,
-        "clipped_share": found.clipped / found.elements if found.elements else 0.0,
-        "zeroed_share": found.zeroed / found.elements if found.elements else 0.0,
-        "sums": asdict(found),
+        "clipped_share": found.clipped / whole,
+        "zeroed_share": found.zeroed / whole,
     }
+    # JSON has no infinity, which an error of 0 gives.
+    finite = {key: value if math.isfinite(value) else None for key, value in measures.items()}
+    return {**finite, "sums": asdict(found)}
 
 
 def _share(part: int, whole: int) -> str:

@@ -125,10 +125,12 @@ def _print_quality(
             hint="Create it again with `--report`",
         )
     found = read_quality(store.blobs.read(layer.ref, limits.QUALITY_BYTES))
+    order = sort or Sort.ERROR
     if json:
-        out_json("show", {"name": str(model.name), "quality": quality_document(found, glob)})
+        rows = quality_document(found, glob, order)
+        out_json("show", {"name": str(model.name), "quality": rows})
     else:
-        out(quality_lines(found, glob, sort or Sort.ERROR))
+        out(quality_lines(found, glob, order))
 
 
 def _print_raw(store: Store, model: Description, what: str, *, json: bool) -> None:

@@ -41,7 +41,10 @@ class Deviation:
         """Signal to quantization noise, in dB; infinite where nothing was lost."""
         if not self.error:
             return math.inf
-        return 10 * math.log10(self.source / self.error) if self.source else -math.inf
+        if not self.source:
+            return -math.inf
+        # Not of the quotient, which may be too small for a float.
+        return 10 * (math.log10(self.source) - math.log10(self.error))
 
     @property
     def cosine(self) -> float:

@@ -9,8 +9,10 @@ from typing import NamedTuple
 
 from importer.config import config_bytes
 from importer.events import Listener, Planned
+from importer.measure import measure
 from importer.pipeline import ImportRequest, plan_import
 from importer.plan import BlobPlan, Plan
+from importer.quality import quality_bytes
 from importer.remake import making_of
 from importer.resources import affordable
 from importer.reuse import Job, Reuse
@@ -167,6 +169,8 @@ class Healing:
             if layer is attempt.model.manifest.config:
                 self._note(attempt, layer, Written(*writer.put(config_bytes(attempt.plan))))
                 continue
+            if layer.media_type == MediaType.QUALITY:
+                continue  # when the tensors are whole
             job = jobs.get((layer.media_type == MediaType.TENSOR, layer.name))
             what = f"`{layer.name or layer.media_type}`"
             if job is None:
@@ -185,6 +189,34 @@ class Healing:
             if not _is_of_the_source(self._store, error):
                 raise
             self._write_each(attempt, todo, writer)
+        self._measure(attempt, writer)
+
+    def _measure(self, attempt: _Attempt, writer: Writer) -> None:
+        """Make a lost report again, of the tensors that the model has."""
+        lacking = list(self._lacking(attempt.model))
+        reports = [layer for layer in lacking if layer.media_type == MediaType.QUALITY]
+        if not reports:
+            return
+        layers = {
+            layer.name: layer
+            for layer in attempt.model.manifest.layers
+            if layer.media_type == MediaType.TENSOR and layer not in lacking
+        }
+        blobs = attempt.plan.blobs
+        if any(blob.name not in layers for blob in blobs):
+            attempt.fails("gives no report of quality: tensors are missing")
+            return
+        refs = [layers[blob.name].ref for blob in blobs]
+        try:
+            found = measure(self._store, attempt.plan, refs, self._threads, self._listen)
+        except (IngotError, OSError) as error:
+            if not _is_of_the_source(self._store, error):
+                raise
+            attempt.fails(str(from_os_error(error) if isinstance(error, OSError) else error))
+            return
+        made = Written(*writer.put(quality_bytes(found)))
+        for layer in reports:
+            self._note(attempt, layer, made)
 
     def _write_each(
         self, attempt: _Attempt, todo: Sequence[tuple[Layer, Job]], writer: Writer
@@ -220,7 +252,9 @@ class Healing:
             self._note(attempt, layer, done)
 
     def _note(self, attempt: _Attempt, layer: Layer, done: Written) -> None:
-        what, ref = layer.name or "configuration", done.ref
+        is_report = layer.media_type == MediaType.QUALITY
+        what = layer.name or ("report of quality" if is_report else "configuration")
+        ref = done.ref
         if done.installed is Installed.REFUSED:
             digests = f"{ref.digest} there, {layer.digest} in the model"
             attempt.fails(f"changed: `{what}` gives {digests}")

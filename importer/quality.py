@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Final
 
 from importer.deviation import Deviation
-from store.errors import InputError
+from store import limits
+from store.errors import IntegrityError
 from store.json import Json, JsonError, loads
 
 _SCHEMA: Final = "ingot.quality/1"
+_LARGEST: Final = 1e200
+"""Of a sum: squares of float32 are below 1e77. The square of this would be infinite, and as
+many sums as there may be tensors are not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,46 +48,72 @@ def read_quality(data: bytes) -> list[Quality]:
     """Read a report.
 
     Raises:
-        InputError: it is none.
+        IntegrityError: it is none.
     """
     try:
         document = loads(data, floats=True)
     except JsonError as error:
         raise _none(str(error)) from error
-    rows = document.get("tensors") if isinstance(document, dict) else None
+    if not isinstance(document, dict) or document.get("schema") != _SCHEMA:
+        raise _none(f"its schema is not `{_SCHEMA}`")
+    rows = document.get("tensors")
     if not isinstance(rows, list):
-        raise _none("it has no `tensors`")
+        raise _none("it has no list `tensors`")
     return list(map(_quality, rows))
 
 
 def _quality(row: Json) -> Quality:
-    name, kind, shape = (
-        (row.get("name"), row.get("type"), row.get("shape"))
-        if isinstance(row, dict)
-        else [0] * 3
-    )
+    if not isinstance(row, dict):
+        raise _none("a tensor is no object")
+    name, kind, shape = row.get("name"), row.get("type"), row.get("shape")
     if not (isinstance(name, str) and isinstance(kind, str) and isinstance(shape, list)):
         raise _none("a tensor has no `name`, `type` and `shape`")
-    lengths = tuple(size for size in shape if type(size) is int and size >= 0)
-    assert isinstance(row, dict)
-    numbers = [row.get(field.name) for field in fields(Deviation)]
-    if numbers == [None] * len(numbers):
+    if len(shape) > limits.RANK:
+        raise _none(f"a shape has more than {limits.RANK} dimensions")
+    lengths = tuple(_count(length) for length in shape)
+    if not any(field.name in row for field in fields(Deviation)):
         return Quality(name, kind, lengths, None)
-    elements, source, decoded, product, error, largest, clipped, zeroed = map(_number, numbers)
     deviation = Deviation(
-        int(elements), source, decoded, product, error, largest, int(clipped), int(zeroed)
+        elements=_count(row.get("elements")),
+        source=_sum(row.get("source")),
+        decoded=_sum(row.get("decoded")),
+        product=_number(row.get("product")),
+        error=_sum(row.get("error")),
+        largest=_sum(row.get("largest")),
+        clipped=_count(row.get("clipped")),
+        zeroed=_count(row.get("zeroed")),
     )
+    if max(deviation.clipped, deviation.zeroed) > deviation.elements:
+        raise _none("a tensor has fewer elements than were clipped or zeroed")
     return Quality(name, kind, lengths, deviation)
+
+
+def _count(value: Json) -> int:
+    if type(value) is int and 0 <= value <= limits.DIMENSION:
+        return value
+    raise _none("a number of elements is none")
+
+
+def _sum(value: Json) -> float:
+    if (number := _number(value)) >= 0:
+        return number
+    raise _none("a sum of squares is negative")
 
 
 def _number(value: Json) -> float:
     # JSON may have an integer that no float can hold.
-    if type(value) is int and abs(value) < 1 << 63:
-        return value
-    if type(value) is float and math.isfinite(value):
-        return value
-    raise _none("a tensor has a measure that is no number")
+    if (
+        isinstance(value, (int, float))
+        and not isinstance(value, bool)
+        and abs(value) <= _LARGEST
+    ):
+        return float(value)
+    raise _none("a measure is no number, or too large")
 
 
-def _none(why: str) -> InputError:
-    return InputError(f"this is no report of quality: {why}", code="E_QUALITY")
+def _none(why: str) -> IntegrityError:
+    return IntegrityError(
+        f"this is no report of quality: {why}",
+        code="E_QUALITY",
+        hint="Create the model again with `--report`",
+    )

@@ -15,7 +15,7 @@ from importer.recipe_document import from_document
 from importer.recipe_file import presets, read_recipe
 from importer.sources.cache import repository_of
 from importer.sources.named import HubSource
-from store import IngotError, Layer, ModelName, Store, limits
+from store import IngotError, Layer, MediaType, ModelName, Store, limits
 from store.catalog import StoredManifest
 from store.json import Json, JsonError, loads
 
@@ -35,12 +35,14 @@ class Making:
         sources: where it may be made from again, the nearest first.
         variant: of the weights.
         recipe: as the configuration holds it, or None where nothing says it.
+        report: whether the model has a report of its quality.
     """
 
     name: ModelName
     sources: tuple[Path | HubSource, ...]
     variant: str | None
     recipe: Mapping[str, Json] | None
+    report: bool = False
 
     def requests(self, threads: int) -> tuple[ImportRequest, ...]:
         """The imports that should give the same blobs, one for each source.
@@ -67,6 +69,8 @@ class Making:
                 words += _flags(from_document(self.recipe))
             except IngotError:
                 words += ["--recipe", "FILE"]  # it has rotted
+        if self.report:
+            words.append("--report")
         return shlex.join(words)
 
 
@@ -104,13 +108,15 @@ def making_of(store: Store, stored: StoredManifest, source: Path | None = None) 
     Raises:
         IntegrityError: its manifest cannot be read.
     """
-    ours = _record(store, stored.parse().config)
+    manifest = stored.parse()
+    ours = _record(store, manifest.config)
     variant, recipe = ours.get("variant"), ours.get("recipe")
     return Making(
         stored.name,
         tuple(_sources(store, stored, ours)) if source is None else (source,),
         variant if isinstance(variant, str) else None,
         recipe if isinstance(recipe, dict) else None,
+        any(layer.media_type == MediaType.QUALITY for layer in manifest.layers),
     )
 
 

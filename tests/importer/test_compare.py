@@ -18,6 +18,7 @@ from tests.importer.builders import (
     FIXTURES,
     MODELS,
     create,
+    framed,
     handmade,
     model,
     safetensors,
@@ -209,6 +210,121 @@ def test_what_is_far_from_its_source_is_a_finding(store, tmp_path, change, words
 
     assert subject == "a.weight"
     assert words.replace("/32", "") in message
+
+
+KEY = "a.weight"
+
+
+def ollamas(order=("", ".bias", ".scale"), keys=str, cut=0, metadata=None):
+    """A quantized tensor of 4 rows, laid out as Ollama does: no padding, fields in its order.
+
+    Args:
+        order: of the parts in the file.
+        keys: changes the name of a part.
+        cut: bytes that the file lacks at its end.
+    """
+    values = np.random.default_rng(0).standard_normal((4, 64)).astype(np.float32)
+    codec = codec_for(QUANT_TYPES["int4"], "F32")
+    made = codec.encode(memoryview(values).cast("B")).parts
+    parts = {
+        part.suffix: (part, bytes(content))
+        for part, content in zip(codec.parts(values.shape), made, strict=True)
+    }
+    header, content = {"__metadata__": metadata}, b""
+    for suffix in order:
+        part, piece = parts[suffix]
+        offsets = [len(content), len(content) + len(piece)]
+        header[keys(KEY + suffix)] = {
+            "data_offsets": offsets,
+            "dtype": part.dtype,
+            "shape": list(part.shape),
+        }
+        content += piece
+    blob = framed(header, content[: len(content) - cut])
+    return {KEY: ("F32", values.shape, values.tobytes())}, blob
+
+
+def found_in(store, tmp_path, tensors, blob, **fields):
+    handmade(store, [tensor_layer(blob, KEY, **fields)])
+    source = write(tmp_path / "q", {"model.safetensors": safetensors(tensors)})
+    return compare(store, NAME, source)
+
+
+@pytest.mark.parametrize(
+    "metadata", [None, {"quant_type": "int4", "group_size": "32"}, {"quant_type": "int4"}]
+)
+@pytest.mark.parametrize(
+    "order", [("", ".bias", ".scale"), ("", ".scale", ".bias"), (".scale", ".bias", "")]
+)
+def test_a_blob_in_ollamas_layout_is_decoded(store, tmp_path, order, metadata):
+    tensors, blob = ollamas(order, metadata=metadata)
+
+    found = found_in(store, tmp_path, tensors, blob)
+
+    assert found.findings == ()
+    assert found.notes[0].startswith("1 tensors were quantized to int4")
+
+
+def test_a_plain_tensor_under_the_old_key_is_compared(store, tmp_path):
+    values = bytes(range(64))
+    entry = {"data_offsets": [0, 64], "dtype": "F32", "shape": [4, 4]}
+    blob = framed({"__metadata__": None, "data": entry}, values)
+    other = {KEY: ("F32", (4, 4), values[:-1] + b"x")}
+
+    same = found_in(store, tmp_path, {KEY: ("F32", (4, 4), values)}, blob)
+    differs = found_in(store, tmp_path, other, blob)
+
+    assert same.findings == ()
+    assert [finding.subject for finding in differs.findings] == [KEY]
+
+
+def test_a_blob_that_ends_early_is_a_finding(store, tmp_path):
+    tensors, blob = ollamas(cut=4)
+
+    first, *others = found_in(store, tmp_path, tensors, blob).findings
+
+    assert first.subject == KEY
+    assert "data" in first.message
+    assert [one.message for one in others] == ["is a tensor of the source that the model lacks"]
+
+
+def test_a_part_that_is_not_there_is_a_finding(store, tmp_path):
+    tensors, blob = ollamas(order=("", ".scale"), metadata={"quant_type": "int4"})
+
+    (finding,) = found_in(store, tmp_path, tensors, blob).findings
+
+    assert finding.message.startswith("lacks bytes that int4 has")
+
+
+def test_scales_of_another_dtype_are_a_finding(store, tmp_path):
+    tensors, blob = ollamas()
+    halves = {KEY: ("BF16", (4, 64), tensors[KEY][2][: 4 * 64 * 2])}
+
+    (finding,) = found_in(store, tmp_path, halves, blob).findings
+
+    assert finding.message.endswith("or has them in another dtype")
+
+
+def test_a_quantized_tensor_without_elements_is_its_source(store, tmp_path):
+    codec = codec_for(QUANT_TYPES["int4"], "F32")
+    blob = {KEY + part.suffix: (part.dtype, part.shape) for part in codec.parts((0, 64))}
+    content = safetensors(blob, {"quant_type": "int4", "group_size": "32"})
+
+    found = found_in(store, tmp_path, {KEY: ("F32", (0, 64))}, content)
+
+    assert found.findings == ()
+
+
+def test_weights_that_are_not_finite_are_a_finding(store, tmp_path):
+    tensors, blob = ollamas()
+    bad = np.frombuffer(tensors[KEY][2], np.float32).copy()
+    bad[7] = np.nan
+
+    (finding,) = found_in(
+        store, tmp_path, {KEY: ("F32", (4, 64), bad.tobytes())}, blob
+    ).findings
+
+    assert "not finite" in finding.message
 
 
 @pytest.mark.parametrize("fixture", FIXTURES)

@@ -12,10 +12,11 @@ import pytest
 
 import importer.healing
 import importer.write
+from importer.asked import ask
 from importer.events import BlobDone, Planned
 from importer.repair import Repairer
 from importer.sources import tree
-from store import Digest, ModelName, Store
+from store import Digest, MediaType, ModelName, Store
 from store.errors import NoSpaceError, StorageError
 from store.findings import Problem
 from store.verify import verify
@@ -212,6 +213,78 @@ def test_a_quantized_model_is_made_again_with_its_own_recipe(store, tmp_path, op
     aside.rename(source)
     run(*shlex.split(loss.command)[1:], store=root).succeeded()
     assert manifest_bytes(store) == before
+
+
+REPORT = "report of quality"
+
+
+def report_path(store, name="m"):
+    (layer,) = [
+        layer
+        for layer in store.catalog.get(ModelName.parse(name)).parse().layers
+        if layer.media_type == MediaType.QUALITY
+    ]
+    return store.blobs.path(layer.digest)
+
+
+@each_damage
+def test_a_damaged_report_is_measured_again(store, damage):
+    create(store, MODELS / "tiny-moe", recipe=ask("int4"), report=True)
+    content = report_path(store).read_bytes()
+    damage(report_path(store))
+
+    done = repair(store)
+
+    assert healed(done) == {REPORT}
+    assert (done.quarantined, done.remaining, done.losses) == ((), (), ())
+    assert report_path(store).read_bytes() == content
+    assert is_whole(store)
+
+
+def test_a_report_is_measured_of_tensors_that_were_healed_before(store):
+    create(store, MODELS / "tiny-moe", recipe=ask("int4"), report=True)
+    config = store.blobs.path(store.catalog.get(ModelName.parse("m")).parse().config.digest)
+    paths = sorted(set(store.layout.blobs.iterdir()) - {config})
+    for path, damage in zip(paths, DAMAGES * len(paths), strict=False):
+        damage(path)
+
+    done = repair(store)
+
+    assert REPORT in healed(done)
+    assert done.remaining == ()
+    assert is_whole(store)
+
+
+def test_a_report_of_tensors_that_are_lost_is_lost_with_them(store, tmp_path):
+    values = b"\x01\x3c\x10\xbd" * 1024
+    source = model(tmp_path / "s", {"a.weight": ("BF16", (32, 64), values)})
+    create(store, source, recipe=ask("int4"), report=True)
+    flip(blob_of(store, "a.weight"))
+    lose(report_path(store))
+    model(source, {"a.weight": ("BF16", (32, 64), values[::-1])})
+
+    done = repair(store)
+
+    assert done.repaired == ()
+    (loss,) = done.losses
+    assert "gives no report of quality: tensors are missing" in " ".join(loss.reasons)
+    assert shlex.split(loss.command)[-1] == "--report"
+
+
+def test_without_its_source_a_lost_report_is_told_with_its_command(store, tmp_path):
+    source = shutil.copytree(MODELS / "tiny-moe", tmp_path / "s")
+    create(store, source, recipe=ask("int4"), report=True)
+    before = manifest_bytes(store)
+    lose(report_path(store))
+    aside = source.rename(tmp_path / "aside")
+
+    (loss,) = repair(store).losses
+
+    assert loss.command.endswith("--report")
+    aside.rename(source)
+    run(*shlex.split(loss.command)[1:], store=store.layout.root).succeeded()
+    assert manifest_bytes(store) == before
+    assert is_whole(store)
 
 
 # What cannot be healed.
