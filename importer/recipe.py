@@ -58,6 +58,7 @@ class Rule:
         dtype: of the source, or empty for any.
         min_elements: of the tensor.
         layers: `0-3,28-31` or a word of `Layers`, or empty for any.
+        fits: whether it leaves what does not fit its type to the rules after it.
         optional: whether it may match nothing.
     """
 
@@ -68,6 +69,7 @@ class Rule:
     dtype: tuple[str, ...] = ()
     min_elements: int = 0
     layers: str = ""
+    fits: bool = False
     optional: bool = False
     _pattern: re.Pattern[str] = field(init=False, repr=False, compare=False)
 
@@ -77,7 +79,7 @@ class Rule:
     @property
     def takes_all(self) -> bool:
         """Whether there is no tensor that it does not take."""
-        conditions = (self.ndim, self.dtype, self.min_elements, self.layers)
+        conditions = (self.ndim, self.dtype, self.min_elements, self.layers, self.fits)
         return "*" in self.match and not any(conditions)
 
     def matches(self, name: str) -> bool:
@@ -95,7 +97,14 @@ class Rule:
             and self.matches(name)
             and elements(shape) >= self.min_elements
             and (not self.layers or depths.within(name, self.layers))
+            and (not self.fits or self._suits(dtype, shape))
         )
+
+    def _suits(self, dtype: str, shape: tuple[int, ...]) -> bool:
+        spec = self.target
+        if not isinstance(spec, QuantSpec):
+            return True
+        return _why_unfit(dtype, shape) is None and shape[-1] % spec.group_size == 0
 
 
 class Decision(NamedTuple):

@@ -61,6 +61,8 @@ def _rule_document(rule: Rule) -> dict[str, Json]:
         document["min_elements"] = rule.min_elements
     if rule.layers:
         document["layers"] = rule.layers
+    if rule.fits:
+        document["fits"] = True
     if rule.optional:
         document["optional"] = True
     return dict(sorted(document.items()))

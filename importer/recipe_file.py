@@ -214,6 +214,7 @@ def _draft(table: Table, *, is_preset: bool) -> _Draft:
         table.texts("dtype"),
         table.integer("min_elements", 0),
         layers,
+        table.boolean("fits", default=False),
         table.boolean("optional", is_preset),
     )
     when = {

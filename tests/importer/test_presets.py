@@ -56,6 +56,22 @@ MODELS = {
         model.layers.61.enorm.weight                            7168          - - - - -
         model.layers.61.shared_head.norm.weight                 7168          - - - - -
     """,
+    "GraniteMoeForCausalLM": """
+        model.layers.0.block_sparse_moe.input_linear.weight     40x1024x1536  int4 int8 nvfp4 - -
+        model.layers.0.block_sparse_moe.output_linear.weight    40x1536x512   int4 int8 nvfp4 - -
+        model.layers.0.block_sparse_moe.router.layer.weight     40x1536       - - - int4/64 nvfp4
+    """,
+    "DbrxForCausalLM": """
+        transformer.blocks.0.ffn.experts.mlp.w1                 172032x6144   int4 int8 nvfp4 - -
+        transformer.blocks.0.ffn.router.layer.weight            16x6144       - - - int4/64 nvfp4
+        transformer.blocks.0.norm_attn_norm.attn.Wqkv.weight    8192x6144     int4 int8 nvfp4 - -
+        transformer.blocks.0.norm_attn_norm.norm_1.weight       6144          - - - - -
+    """,
+    "NarrowForConditionalGeneration": """
+        model.layers.0.mlp.down_proj.weight                     64x80         - - nvfp4 - nvfp4
+        model.layers.0.self_attn.k_proj.weight                  32x96         int4 - nvfp4 - mxfp8
+        language_model.lm_head.weight                           512x64        int4 int8 nvfp4 int8 mxfp8
+    """,
     "Qwen3MoeForCausalLM": """
         model.layers.0.self_attn.q_norm.weight                  128           - - - - -
         model.layers.0.self_attn.q_proj.weight                  4096x2048     =
@@ -307,8 +323,11 @@ def test_ollama_is_what_its_policy_says(architecture, type_):
         promoted = any(word in name for word in (".v_proj", ".k_proj", "down_proj")) and (
             type_ == "int4" or (type_ in {"nvfp4", "mxfp4"} and not is_stack)
         )
-        wanted = eight if promoted or name == "lm_head.weight" else own
-        return wanted if shape[-1] % parse_target(wanted).group_size == 0 else "-"
+        fits = [kind for kind in (eight, own) if not shape[-1] % parse_target(kind).group_size]
+        if name.endswith("lm_head.weight"):
+            return eight if eight in fits else "-"
+        wanted = [eight, own] if promoted else [own]
+        return next((kind for kind in wanted if kind in fits), "-")
 
     rows = {name: shape for name, shape, _ in read_table(MODELS[architecture])}
     assert {

@@ -310,3 +310,15 @@ def test_a_rule_takes_all_only_without_conditions():
         {"layers": "0"},
     ):
         assert not Rule(("*",), None, "", **condition).takes_all
+
+
+@pytest.mark.parametrize(("columns", "expected"), [(64, "int8"), (32, "int4"), (48, None)])
+def test_a_rule_may_leave_what_does_not_fit_to_the_next(columns, expected):
+    first = Rule(("*",), parse_target("int8"), "if it fits", fits=True)
+    second = Rule(("*",), parse_target("int4"), "else")
+    recipe = Recipe("r", (first, second))
+
+    decision = recipe.decide("w.weight", "BF16", (4, columns), Depths([]))
+
+    assert (str(decision.target) if decision.target else None) == expected
+    assert decision.fits == (expected is not None)
