@@ -202,9 +202,9 @@ def hook(event, arguments):
         paths.append((event, *arguments))
 sys.addaudithook(hook)
 sys.argv = ["ingot", *sys.argv[1:]]
-from cli import main
+from cli.main import run
 try:
-    main()
+    run()
 finally:
     for event, *arguments in paths:
         flags = arguments[2] if event == "open" else os.O_CREAT

@@ -21,10 +21,10 @@ HEAVY = {
 }
 SCRIPT = """
 import sys
-from cli import main
+from cli.main import run
 sys.argv = ["ingot", *sys.argv[1:]]
 try:
-    main()
+    run()
 except SystemExit as leaving:
     print(leaving.code, *sys.modules, file=sys.stderr)
 """
