@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from importer.classify import Classification, SourceKind
+from importer.codecs import REVISION
 from importer.plan import Plan
 from importer.quant import parse_target
 from importer.recipe_document import to_document
 from importer.sources.tree import SourceFile
 from store.json import Json, dumps, sorted_keys
-
-ENCODER: Final = 1
-"""Revision of what this encoder writes; a change that moves a digest raises it."""
 
 _NO_DECIMAL: Final = 100
 _REQUIRES: Final = "0.19.0"
@@ -60,7 +58,7 @@ def file_type(plan: Plan) -> str:
 def _ours(plan: Plan, facts: Classification) -> dict[str, Json]:
     sources = [*plan.inventory.weights, *(file.file for file in plan.files)]
     ours: dict[str, Json] = {
-        "encoder": ENCODER,
+        "encoder": REVISION,
         "files": [_file(file) for file in sorted(sources, key=lambda file: file.path.encode())],
         "kind": str(facts.kind),
         "recipe": to_document(plan.recipe),

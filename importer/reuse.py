@@ -5,17 +5,14 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterator
-from typing import Final
 
 import xxhash
 
+from importer.codecs import REVISION, Plain
 from importer.plan import BlobPlan, FilePlan, Plan
 from importer.sources.tree import SourceFile
 from store import BlobRef, Store
 from store.memo import Pieces
-
-REVISION: Final = 1
-"""Of what the codecs make of their input; raised when any of them makes other bytes."""
 
 Job = BlobPlan | FilePlan
 Piece = tuple[SourceFile, int, int]
@@ -36,8 +33,9 @@ class Reuse:
     """Looks up blobs by the fingerprints of what they would be made from.
 
     The key of a blob: XXH3-128 of each of its source tensors, seeded by a secret of the store;
-    SHA-256 of its header; the revision of the codecs. The header is in the key because equal
-    tensors of different names have different blobs.
+    SHA-256 of its header and of all else that decides what becomes of them; the revision of
+    the codecs. The header is in the key because equal tensors of different names have
+    different blobs.
     """
 
     def __init__(
@@ -52,6 +50,7 @@ class Reuse:
         self._store = store
         self._memo = store.memo
         self._trusts = trusts
+        self._allows_nonfinite = plan.recipe.allow_nonfinite
         self._seed = self._memo.seed(create=learns)
         self._known: dict[str, Pieces] = {}
         if self._seed is None:
@@ -77,11 +76,11 @@ class Reuse:
 
     def expects(self, job: Job) -> bool:
         """Whether it is worth reading a job's source to see if its blob was made before."""
-        return self._trusts and self._memo.has_product(_header_digest(job))
+        return self._trusts and self._memo.has_product(self._form(job))
 
     def look_up(self, job: Job, fingerprints: list[bytes]) -> BlobRef | None:
         """The blob that these fingerprints of a job's pieces gave before, or None."""
-        found = self._memo.product(_key(job, fingerprints))
+        found = self._memo.product(_key(self._form(job), fingerprints))
         # A plan knows every size: another one is no product of this plan.
         return BlobRef(*found) if found is not None and found[1] == job.nbytes else None
 
@@ -89,8 +88,8 @@ class Reuse:
         """Remember what a job gave."""
         for (file, offset, nbytes), found in zip(pieces_of(job), fingerprints, strict=True):
             self._memo.note_piece(file.location, offset, nbytes, found)
-        key = _key(job, fingerprints)
-        self._memo.note_product(key, _header_digest(job), ref.digest, ref.size)
+        form = self._form(job)
+        self._memo.note_product(_key(form, fingerprints), form, ref.digest, ref.size)
 
     def is_present(self, job: Job) -> bool:
         """Whether the store has a job's blob and knows it to be good, told without reading."""
@@ -99,6 +98,17 @@ class Reuse:
             return False
         seen = self._store.blobs.status(ref.digest)
         return seen is not None and seen.size == ref.size and self._memo.knows(ref.digest, seen)
+
+    def _form(self, job: Job) -> bytes:
+        """What decides, beside the bytes of its source, which blob a job gives."""
+        if isinstance(job, FilePlan):
+            return hashlib.sha256(b"file").digest()
+        form = hashlib.sha256(job.header)
+        for tensor in job.tensors:
+            if not isinstance(tensor.codec, Plain):
+                # The header has the dtype that they became: F16 and BF16 may become one.
+                form.update(f"\0{tensor.dtype} {self._allows_nonfinite}".encode())
+        return form.digest()
 
 
 def was_imported(store: Store, file: SourceFile) -> bool:
@@ -112,11 +122,6 @@ def _identity(file: SourceFile) -> tuple[int, int, int, int]:
     return seen.device, seen.inode, seen.size, max(seen.mtime_ns, seen.ctime_ns)
 
 
-def _header_digest(job: Job) -> bytes:
-    header = job.header if isinstance(job, BlobPlan) else b"file"
-    return hashlib.sha256(header).digest()
-
-
-def _key(job: Job, fingerprints: list[bytes]) -> bytes:
+def _key(form: bytes, fingerprints: list[bytes]) -> bytes:
     revision = REVISION.to_bytes(4, "little")
-    return hashlib.sha256(revision + _header_digest(job) + b"".join(fingerprints)).digest()
+    return hashlib.sha256(revision + form + b"".join(fingerprints)).digest()

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Final
 
 from importer.codecs.affine import Affine
-from importer.codecs.base import Codec, Encoded, Operation, Part
+from importer.codecs.base import REVISION, Codec, Encoded, Operation, Part
 from importer.codecs.cast import Cast
 from importer.codecs.grouped import VALUE_DTYPES, Grouped
 from importer.codecs.mxfp import Mxfp
@@ -16,7 +16,17 @@ from importer.codecs.plain import Plain
 from importer.quant import Downcast, Mode, Target
 from store.errors import UnsupportedError
 
-__all__ = ["Cast", "Codec", "Encoded", "Operation", "Part", "Plain", "codec_for", "prepare"]
+__all__ = [
+    "REVISION",
+    "Cast",
+    "Codec",
+    "Encoded",
+    "Operation",
+    "Part",
+    "Plain",
+    "codec_for",
+    "prepare",
+]
 
 _WORTHWHILE: Final = 64 << 20
 """Below, numpy alone is done before numba is loaded."""

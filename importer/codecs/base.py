@@ -12,10 +12,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum, unique
-from typing import Protocol
+from typing import Final, Protocol
 
 from store.fs import Buffer
 from store.tensorfile import data_bytes
+
+REVISION: Final = 1
+"""Of what the codecs make of their input; raised when any of them makes other bytes."""
 
 Shape = tuple[int, ...]
 

@@ -26,7 +26,16 @@ MODELS = REPOSITORY / "fixtures" / "models"
 GOLDEN = REPOSITORY / "fixtures" / "golden"
 FIXTURES = sorted(path.name for path in MODELS.iterdir())
 
-BITS = {"BOOL": 8, "U8": 8, "I8": 8, "F8_E4M3": 8, "F16": 16, "BF16": 16, "F32": 32}
+BITS = {
+    "BOOL": 8,
+    "U8": 8,
+    "I8": 8,
+    "F8_E4M3": 8,
+    "F8_E5M2": 8,
+    "F16": 16,
+    "BF16": 16,
+    "F32": 32,
+}
 BITS |= {"F4": 4, "U32": 32, "I32": 32, "I64": 64, "F64": 64}
 
 SMALL = {"model.embed_tokens.weight": ("BF16", (8, 4)), "model.norm.weight": ("F32", (4,))}

@@ -7,13 +7,15 @@ import time
 
 import pytest
 
+from importer.asked import ask
 from importer.events import BlobDone, Planned, Wrote
 from importer.pipeline import ImportRequest, import_model, new_jobs, plan_import
 from importer.sources import tree
 from store import Installed, ModelName, Store
+from store.errors import InputError
 from store.memo import Memo
 from store.verify import verify
-from tests.importer.builders import safetensors
+from tests.importer.builders import BITS, safetensors
 
 TICK_NS = 10**7
 
@@ -259,3 +261,57 @@ def test_an_import_that_failed_goes_on_where_it_stopped(store, source):
     (planned,) = [event for event in events if isinstance(event, Planned)]
     assert 0 < planned.present < 4
     assert verify(store).findings == ()
+
+
+def of_one_matrix(directory, dtype, bits):
+    directory.mkdir()
+    shape = [32, len(bits) * 8 // BITS[dtype] // 32]
+    (directory / "model.safetensors").write_bytes(
+        safetensors({"a.weight": (dtype, shape, bits)})
+    )
+    return directory
+
+
+@pytest.mark.parametrize(
+    ("quantize", "first", "second"),
+    [
+        ("mxfp8", "F16", "BF16"),
+        ("nvfp4", "F16", "BF16"),
+        ("mxfp4", "BF16", "F16"),
+        ("int4", "F8_E4M3", "F8_E5M2"),
+        ("f16", "BF16", "F16"),
+        ("bf16", "F16", "BF16"),
+    ],
+)
+def test_equal_bits_of_another_dtype_have_another_blob(
+    store, tmp_path, quantize, first, second
+):
+    """Their header may be the same: it tells what they became, not what they were."""
+    bits = random.Random(1).choices(range(0x30, 0x3C), k=1 << 12)
+    asked = ask(quantize)
+    create(store, of_one_matrix(tmp_path / "one", first, bytes(bits)), "one", recipe=asked)
+    other = of_one_matrix(tmp_path / "two", second, bytes(bits))
+
+    (again, *_), (alone, *_) = (
+        create(where, other, "two", recipe=asked)[0].written
+        for where in (store, Store(tmp_path / "fresh"))
+    )
+
+    assert again.ref == alone.ref
+
+
+def test_what_was_allowed_once_is_not_allowed_for_ever(store, tmp_path):
+    nan = b"\xff\xff\xff\xff" * (1 << 11)
+    source = aged(of_one_matrix(tmp_path / "nan", "F32", nan))
+    create(store, source, recipe=ask("int4", allow_nonfinite=True))
+
+    with pytest.raises(InputError, match="NaN"):
+        create(store, source, recipe=ask("int4"))
+
+
+def test_a_plain_blob_is_reused_whatever_is_allowed(store, source):
+    create(store, source)
+
+    result, _ = create(store, source, recipe=ask(allow_nonfinite=True))
+
+    assert result.tally(Installed.NEW)[0] == 1  # the configuration
