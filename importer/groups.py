@@ -30,18 +30,18 @@ def stacks_of(group: str, members: Iterable[str]) -> dict[str, list[str]]:
 
     Returns:
         Name of the stack (`…experts.up_proj.weight`) -> its members, experts in numeric
-        order; only where there is one for each number from 0.
+        order; no members where the experts are not numbered 0, 1, 2 and so on.
     """
-    found: dict[str, dict[int, str]] = {}
+    found: dict[str, dict[str, str]] = {}
     for name in members:
         if match := _EXPERT.fullmatch(name, len(group)):
-            found.setdefault(f"{group}.{match[2]}", {})[int(match[1])] = name
-    return {
-        stack: [experts[number] for number in range(len(experts))]
-        for stack, experts in sorted(found.items())
-        if experts.keys() == set(range(len(experts)))
-    }
+            found.setdefault(f"{group}.{match[2]}", {})[match[1]] = name
+    stacks = {}
+    for stack, experts in sorted(found.items()):
+        numbers = list(map(str, range(len(experts))))
+        is_complete = experts.keys() == set(numbers)
+        stacks[stack] = [experts[number] for number in numbers] if is_complete else []
+    return stacks
 
 
-# Leading zeros would make two names of one number.
-_EXPERT: Final = re.compile(r"\.(0|[1-9][0-9]{0,8})\.(.+)", re.DOTALL)
+_EXPERT: Final = re.compile(r"\.([0-9]{1,9})\.(.+)", re.DOTALL)

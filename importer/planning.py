@@ -73,6 +73,9 @@ def _stack(group: str, members: list[TensorPlan]) -> tuple[list[TensorPlan], lis
     by_name = {member.name: member for member in members}
     notes = []
     for name, experts in stacks_of(group, by_name).items():
+        if not experts:
+            notes.append(f"the experts of `{name}` are not stacked: numbers are missing")
+            continue
         plans = [by_name[expert] for expert in experts]
         first = plans[0]
         alike = {(plan.dtype, plan.shape, plan.target) for plan in plans}

@@ -342,6 +342,7 @@ def test_stacked_experts_are_one_tensor_for_each_projection():
         {f"{EXPERTS}.3.up.weight": ("F16", (4, 64))},
         {f"{EXPERTS}.3.up.weight": ("BF16", (4, 128))},
         {f"{EXPERTS}.up.weight": ("BF16", (4, 64))},
+        {f"{EXPERTS}.13.up.weight": ("BF16", (4, 64))},
     ],
 )
 def test_experts_that_are_not_alike_are_not_stacked_and_that_is_told(change):
