@@ -10,8 +10,9 @@ from importer.classify import Classification
 from importer.quant import Downcast, QuantSpec, Target, parse_target
 from importer.recipe import PLAIN, Misaligned, Recipe, Rule
 from importer.recipe_file import RecipeFile, read_recipe
+from store import limits
 from store.errors import UsageError
-from store.text import printable
+from store.text import is_printable, printable
 
 _DEFAULT: Final = "default"
 _DOWNCAST: Final = "downcast"
@@ -164,6 +165,13 @@ def _rule(text: str) -> Rule:
             f"rule `{printable(text)}`, expected GLOB=TYPE",
             code="E_RULE",
             hint="Such as --rule '*.v_proj=int8/64' or --rule 'lm_head=keep'",
+        )
+    if not is_printable(glob) or len(glob) > limits.TENSOR_NAME_BYTES:
+        # It would be in the model's recipe, which has to be text.
+        raise UsageError(
+            f"rule `{printable(text)}` matches no tensor: names are printable and have at most "
+            f"{limits.TENSOR_NAME_BYTES} bytes",
+            code="E_RULE",
         )
     return Rule((glob,), parse_target(wanted), "asked for by --rule")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -130,7 +131,9 @@ def read_recipe(name: str) -> RecipeFile:
         raise InputError(
             f"recipe `{printable(name)}` has more than {_LARGEST} bytes", code="E_LIMIT"
         )
-    return _parse(path.name.removesuffix(".toml"), data, is_preset=False)
+    # The name of a file need not be UTF-8; that of a recipe is text in a configuration.
+    called = os.fsencode(path.name).decode(errors="replace")
+    return _parse(called.removesuffix(".toml"), data, is_preset=False)
 
 
 def _grouped(target: Target, group_size: int | None) -> Target:

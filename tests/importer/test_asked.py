@@ -113,6 +113,8 @@ def test_the_recipe_s_group_size_yields_to_that_of_the_user():
         ((), {"rules": ["x"]}, "E_RULE"),
         ((), {"rules": ["=int4"]}, "E_RULE"),
         ((), {"rules": ["x="]}, "E_QUANT_TYPE"),
+        ((), {"rules": ["[!\udcff]*=int4"]}, "E_RULE"),  # what a shell makes of no UTF-8
+        ((), {"rules": ["x" * (1 << 17) + "=int4"]}, "E_RULE"),
         ((), {"rules": ["x=fp8"]}, "E_QUANT_TYPE"),
         ((), {"rules": ["x=int4/5"]}, "E_QUANT_GROUP"),
         ((), {"roles": {"vision": "int9"}}, "E_QUANT_TYPE"),

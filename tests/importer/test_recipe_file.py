@@ -249,6 +249,13 @@ def test_a_recipe_that_is_not_there_is_told(tmp_path, monkeypatch, name):
     assert "mixed_4_6" in caught.value.hint
 
 
+def test_a_recipe_s_name_is_text_whatever_the_file_is_called(tmp_path):
+    path = tmp_path / "a\udcff.toml"
+    path.write_text(RULE)
+
+    assert read_recipe(str(path)).name == "a\N{REPLACEMENT CHARACTER}"
+
+
 def test_a_preset_s_name_is_the_preset_s(tmp_path, monkeypatch):
     (tmp_path / "uniform").write_text(RULE)
     monkeypatch.chdir(tmp_path)
