@@ -9,6 +9,7 @@ from importer.quant import KEEP, Mode, QuantSpec, Target
 from importer.recipe import Misaligned, Recipe, Rule
 from importer.recipe_file import ALLOW, STACKED, read_document
 from store.json import Json
+from store.text import is_printable
 
 
 def from_document(document: Mapping[str, Json]) -> Recipe:
@@ -76,5 +77,7 @@ def spelled(target: Target) -> str:
 
 
 def _toml(value: Json) -> str:
-    # JSON's spelling of these values is TOML's, but for one control character.
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    # JSON's spelling of these values is TOML's. What is not printable is escaped here: a
+    # terminal must not get it, and TOML does not know how we would escape it there.
+    text = json.dumps(value, ensure_ascii=False)
+    return "".join(char if is_printable(char) else f"\\U{ord(char):08x}" for char in text)

@@ -16,6 +16,7 @@ from importer.recipe import Depths, Layers, Misaligned, Recipe, Rule
 from importer.recipe_document import from_document, to_document, to_toml
 from importer.recipe_file import presets, read_recipe
 from store.errors import InputError
+from store.text import is_printable
 from tests.strategies import clean_texts
 
 _targets = st.sampled_from(
@@ -49,6 +50,16 @@ _recipes = st.builds(
     st.booleans(),
     st.booleans(),
 )
+
+
+def test_toml_is_printable_and_says_the_same():
+    reason = 'a\x80b\u202ec\x1b[31md\x7fe\U000e0001f\u2028\n\t"\\'
+    document = {"name": "x", "rule": [{"match": ["*"], "reason": reason, "type": "keep"}]}
+
+    lines = list(to_toml(document))
+
+    assert all(map(is_printable, lines))
+    assert tomllib.loads("\n".join(lines)) == document
 
 
 @given(_recipes)
