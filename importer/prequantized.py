@@ -53,7 +53,19 @@ def _scheme_of_tensor(  # noqa: PLR0911 - one return for each scheme
         return "bitsandbytes"
     if last == "weight_scale_inv" and dtypes.get(f"{stem}.weight") in _FP8:
         return "fp8-block"
+    if dtype in _FP8 and last != "weight" and f"{name}_scale_inv" in dtypes:
+        return "fp8-block"  # stacked experts
+    if dtype in _FP8 and any(scale in dtypes for scale in _scales(name, stem, last)):
+        return "fp8"
     return _scheme_of_scale(stem, dtypes, method) if last == "weight_scale" else None
+
+
+def _scales(name: str, stem: str, last: str) -> tuple[str, ...]:
+    """The scales that FP8 values may have but Hugging Face's `weight_scale`."""
+    if last != "weight":
+        return (f"{name}_scale",)  # stacked experts, of Llama 4 for one
+    # Of DeepSeek's own checkpoints, of diffusion models in single files, of Mistral's own.
+    return f"{stem}.scale", f"{stem}.scale_weight", f"{stem}.qscale_weight"
 
 
 def _scheme_of_scale(stem: str, dtypes: Mapping[str, str], method: str) -> str | None:

@@ -55,6 +55,13 @@ def scheme(tensors, method=None, **config):
             "fp8-block",
         ),
         ({f"{L}.weight": "F8_E4M3", f"{L}.weight_scale": "F32"}, None, "fp8"),
+        # DeepSeek's own, diffusion models in single files, Mistral's own
+        ({f"{L}.weight": "F8_E4M3", f"{L}.scale": "F8_E8M0"}, None, "fp8"),
+        ({f"{L}.weight": "F8_E4M3", f"{L}.scale_weight": "F32"}, None, "fp8"),
+        ({f"{L}.weight": "F8_E4M3", f"{L}.qscale_weight": "F32"}, None, "fp8"),
+        # Stacked experts
+        ({f"{E}.down_proj": "F8_E4M3", f"{E}.down_proj_scale": "F32"}, None, "fp8"),
+        ({f"{E}.down_proj": "F8_E4M3", f"{E}.down_proj_scale_inv": "F32"}, None, "fp8-block"),
         (
             {f"{L}.weight": "F8_E4M3", f"{L}.weight_scale": "BF16"},
             "compressed-tensors",
