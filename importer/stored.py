@@ -96,7 +96,7 @@ def _tensors(layer: Layer, header: Header) -> Iterator[StoredTensor]:
     quantized = {
         name.removesuffix(_SCALE)
         for name in entries
-        if name.endswith(_SCALE) and _has_rows(entries.get(name.removesuffix(_SCALE)))
+        if name.endswith(_SCALE) and _is_packed(entries.get(name.removesuffix(_SCALE)))
     }
     companions = {name + suffix for name in quantized for suffix in _COMPANIONS}
     for entry in header.entries:
@@ -127,8 +127,9 @@ def _tensors(layer: Layer, header: Header) -> Iterator[StoredTensor]:
         )
 
 
-def _has_rows(entry: TensorEntry | None) -> bool:
-    return entry is not None and bool(entry.shape)
+def _is_packed(entry: TensorEntry | None) -> bool:
+    # A plain tensor of a group may have a neighbour called `.scale`.
+    return entry is not None and entry.dtype == "U32" and bool(entry.shape)
 
 
 def _spec(weight: TensorEntry, scale: TensorEntry, metadata: Mapping[str, str]) -> QuantSpec:

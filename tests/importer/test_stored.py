@@ -198,6 +198,17 @@ def test_a_bias_without_a_scale_is_a_tensor(store):
     assert [t.name for t in read(store, content, "m")] == ["m.weight", "m.weight.bias"]
 
 
+def test_a_scale_beside_a_plain_tensor_is_a_tensor(store):
+    content = safetensors({WEIGHT: ("BF16", (4, 8)), f"{WEIGHT}.scale": ("BF16", (4,))})
+
+    tensors = read(store, content, "model.layers.0.mlp.experts")
+
+    assert [(one.name, one.type_name, one.shape) for one in tensors] == [
+        (WEIGHT, "BF16", (4, 8)),
+        (f"{WEIGHT}.scale", "BF16", (4,)),
+    ]
+
+
 def test_the_single_key_of_the_older_form_is_named_by_its_layer(store):
     content = framed(
         {"data": {"dtype": "BF16", "shape": [2, 2], "data_offsets": [0, 8]}}, b"8" * 8
