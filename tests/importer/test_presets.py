@@ -61,6 +61,15 @@ MODELS = {
         model.layers.0.block_sparse_moe.output_linear.weight    40x1536x512   int4 int8 nvfp4 - -
         model.layers.0.block_sparse_moe.router.layer.weight     40x1536       - - - int4/64 nvfp4
     """,
+    "Step3TextForCausalLM": """
+        model.layers.4.moe.gate.weight                          48x7168       - - - int4/64 nvfp4
+        model.layers.4.moe.up_proj.weight                       48x5120x7168  int4 int8 nvfp4 - -
+        model.layers.4.moe.down_proj.weight                     48x7168x5120  int8 int8 nvfp4 - -
+    """,
+    "Phi4MMForCausalLM": """
+        model.layers.0.mlp.down_proj.base_layer.weight          3072x8192     int8 int8 nvfp4 int8 mxfp8
+        model.layers.0.mlp.gate_up_proj.base_layer.weight       16384x3072    =
+    """,
     "DbrxForCausalLM": """
         transformer.blocks.0.ffn.experts.mlp.w1                 172032x6144   int4 int8 nvfp4 - -
         transformer.blocks.0.ffn.router.layer.weight            16x6144       - - - int4/64 nvfp4
@@ -115,7 +124,7 @@ MODELS = {
         audio_tower.layers.0.fc1.weight                         5120x1280     - - - - -
         audio_tower.conv1.weight                                1280x128x3    - - - - -
         language_model.model.layers.0.mlp.up_proj.weight        11008x4096    =
-        language_model.lm_head.weight                           156032x4096   =
+        language_model.lm_head.weight                           156032x4096   int4 int8 nvfp4 int8 mxfp8
     """,
     "T5ForConditionalGeneration": """
         shared.weight                                           32128x768     - - - int4/64 nvfp4
@@ -284,14 +293,17 @@ def test_there_is_one_type_where_none_is_promoted(preset, type_):
     assert found == {"-", type_}
 
 
+STACKS = (".experts.", ".moe.", ".input_linear.", ".output_linear.")
+
+
 @pytest.mark.parametrize("type_", ["int4", "int8", "nvfp4", "mxfp8"])
 def test_uniform_quantizes_every_matrix_that_fits(type_):
     recipe = ask(type_, recipe="uniform").resolve(facts())
     group_size = parse_target(type_).group_size
 
     for name, shape in EVERY:
-        is_matrix = len(shape) == 2 and name.endswith(".weight")
-        is_stack = len(shape) == 3 and ".experts." in name
+        is_matrix = len(shape) == 2 and name.endswith((".weight", ".experts.mlp.w1"))
+        is_stack = len(shape) == 3 and any(word in name for word in STACKS)
         fits = (is_matrix or is_stack) and shape[-1] % group_size == 0
         assert becomes(recipe, name, shape, Depths(())) == (type_ if fits else "-"), name
 
