@@ -121,7 +121,8 @@ class FileSystem:
         from store import linux  # noqa: PLC0415 - see above
 
         if self.is_durable:
-            linux.start_writing_back(file.descriptor, offset, nbytes)
+            with _naming(file.path):
+                linux.start_writing_back(file.descriptor, offset, nbytes)
 
     def read(self, file: File, size: int, offset: int) -> bytes:
         """Read up to `size` bytes at `offset`; fewer only at the end."""

@@ -11,7 +11,9 @@ from typing import Any, Final
 
 _KEEP_SIZE: Final = 1
 _WRITE: Final = 2
-_UNSUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
+_FATAL: Final = frozenset({errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""What writing would meet, too. All else says that a file system, or the sandbox that we are
+in, does not offer the call: nothing depends on it."""
 
 
 def reserve(descriptor: int, nbytes: int) -> None:
@@ -25,20 +27,27 @@ def reserve(descriptor: int, nbytes: int) -> None:
     call = _libc("fallocate")
     while call is not None and call(descriptor, _KEEP_SIZE, 0, nbytes) != 0:
         number = ctypes.get_errno()
-        if number in _UNSUPPORTED:
-            return
-        if number != errno.EINTR:  # of a signal, after which python tries its own calls again
-            raise OSError(number, os.strerror(number))
+        if number == errno.EINTR:  # of a signal, after which python tries its own calls again
+            continue
+        _check(number)
+        return
 
 
 def start_writing_back(descriptor: int, offset: int, nbytes: int) -> None:
     """Begin to write a part of a file to the disk, and do not wait.
 
-    A failure is not told here: the next fsync of the descriptor reports it.
+    Raises:
+        OSError: bytes were lost. The next fsync need not tell of them: what it reports is
+            what the kernel noted when a write ended, not that one could not begin.
     """
     call = _libc("sync_file_range")
-    if call is not None:
-        call(descriptor, offset, nbytes, _WRITE)
+    if call is not None and call(descriptor, offset, nbytes, _WRITE) != 0:
+        _check(ctypes.get_errno())
+
+
+def _check(number: int) -> None:
+    if number in _FATAL:
+        raise OSError(number, os.strerror(number))
 
 
 @functools.cache

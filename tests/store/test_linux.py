@@ -41,7 +41,11 @@ def test_a_reservation_that_a_signal_interrupts_is_made_again(kernel):
     assert made.calls == 3
 
 
-@pytest.mark.parametrize("number", [errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL])
+@pytest.mark.parametrize(
+    "number",
+    # Of sandboxes that know no such call, and of file systems of all kinds.
+    [errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EPERM, errno.ENODEV, errno.ENOTTY],
+)
 def test_where_nothing_can_be_reserved_nothing_is(kernel, number):
     made = kernel(number)
 
@@ -58,6 +62,24 @@ def test_space_that_is_not_there_is_told(kernel, number):
         linux.reserve(0, 1)
 
     assert caught.value.errno == number
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC, errno.EDQUOT])
+def test_bytes_that_writing_back_loses_are_told(kernel, number):
+    made = kernel(number)
+
+    with pytest.raises(OSError) as caught:  # noqa: PT011 - its number tells
+        linux.start_writing_back(0, 0, 1)
+
+    assert caught.value.errno == number
+    assert made.calls == 1
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.EPERM, errno.ESPIPE, errno.EINVAL])
+def test_where_writing_back_cannot_be_begun_the_sync_does_it(kernel, number):
+    kernel(number)
+
+    linux.start_writing_back(0, 0, 1)
 
 
 def test_reserved_space_is_no_content(tmp_path):
