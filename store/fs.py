@@ -98,14 +98,14 @@ class FileSystem:
         with _naming(file.path):
             while view:
                 # A regular file may take less than asked: a full disk, a signal, 2 GiB.
-                view = view[os.write(file.descriptor, view) :]
+                view = view[_some(os.write(file.descriptor, view)) :]
 
     def write_at(self, file: File, data: Buffer, offset: int) -> None:
         """Write all of `data` at `offset`, which may be behind the end; threads may share."""
         view = memoryview(data).cast("B")
         with _naming(file.path):
             while view:
-                count = os.pwrite(file.descriptor, view, offset)
+                count = _some(os.pwrite(file.descriptor, view, offset))
                 view = view[count:]
                 offset += count
 
@@ -253,11 +253,22 @@ def read_into(descriptor: int, buffer: memoryview, offset: int) -> int:
     return len(data)
 
 
+def _some(count: int) -> int:
+    if count == 0:  # of some FUSE file systems, which would never take the rest
+        raise OSError(errno.EIO, "nothing was written")
+    return count
+
+
 def _full_sync(descriptor: int) -> None:
     if sys.platform == "darwin" and _FULL_SYNC is not None:
         # os.fsync leaves the data in the drive's cache there.
-        with contextlib.suppress(OSError):
+        try:
             fcntl.fcntl(descriptor, _FULL_SYNC)
+        except OSError as error:
+            # Only where there is no such call, as over the network: what failed is lost.
+            if error.errno not in {errno.ENOTSUP, errno.EINVAL, errno.ENOTTY}:
+                raise
+        else:
             return
     os.fsync(descriptor)
 

@@ -454,3 +454,33 @@ def test_a_flush_that_the_drive_refuses_is_a_sync(path, monkeypatch):
 
     assert synced == [file.descriptor]
     FS.close(file)
+
+
+def test_a_flush_that_fails_is_not_tried_again_by_a_sync(path, monkeypatch):
+    def fail(*_):
+        raise OSError(errno.EIO, "input/output error")
+
+    synced = []
+    monkeypatch.setattr(fs_module.sys, "platform", "darwin")
+    monkeypatch.setattr(fs_module, "_FULL_SYNC", 51)
+    monkeypatch.setattr(fs_module.fcntl, "fcntl", fail)
+    monkeypatch.setattr(os, "fsync", synced.append)
+    file = written(path)
+
+    with pytest.raises(OSError, match="input/output error"):
+        FS.sync(file)
+
+    assert synced == []
+    FS.close(file)
+
+
+@pytest.mark.parametrize("call", ["write", "pwrite"])
+def test_a_file_system_that_takes_nothing_is_not_asked_for_ever(path, monkeypatch, call):
+    monkeypatch.setattr(os, call, lambda *_: 0)
+    file = FS.create(path)
+
+    with pytest.raises(OSError, match="nothing was written") as caught:
+        FS.write(file, b"1") if call == "write" else FS.write_at(file, b"1", 0)
+
+    assert (caught.value.errno, caught.value.filename) == (errno.EIO, str(path))
+    FS.close(file)
