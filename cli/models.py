@@ -105,6 +105,7 @@ def _readable(
     prefix: str, store: Store
 ) -> tuple[list[tuple[StoredManifest, Manifest]], list[str]]:
     from store import IngotError
+    from store.errors import in_words
 
     found, problems = [], []
     for entry in store.catalog.entries():
@@ -119,5 +120,5 @@ def _readable(
             if model is not None:
                 found.append((model, model.parse()))
         except (IngotError, OSError) as error:
-            problems.append(str(error))
+            problems.append(in_words(error))
     return sorted(found, key=lambda pair: str(pair[0].name)), problems

@@ -10,7 +10,7 @@ from importer.prequantized import is_floating, scheme_of
 from importer.stored import StoredTensor, read_layer
 from store import Layer, Manifest, MediaType, ModelName, Store, limits
 from store.catalog import StoredManifest
-from store.errors import IngotError
+from store.errors import IngotError, in_words
 from store.json import Json, JsonError, loads
 from store.tensorfile import elements
 
@@ -96,7 +96,7 @@ def describe(store: Store, name: ModelName) -> Description:
             try:
                 tensors += read_layer(store, layer)
             except (IngotError, OSError) as error:
-                problems.append(str(error))
+                problems.append(in_words(error))
         elif not store.blobs.holds(layer.ref):
             problems.append(f"blob {layer.digest} is missing or has another size")
     tensors.sort(key=lambda tensor: tensor.name.encode())

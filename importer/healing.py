@@ -26,7 +26,7 @@ from store.errors import (
     InputError,
     NoSpaceError,
     StorageError,
-    from_os_error,
+    in_words,
     is_no_space,
 )
 from store.writer import Writer
@@ -155,10 +155,8 @@ class Healing:
                 plan = plan_import(request, self._store, self._listen)
             except NoSpaceError:
                 raise
-            except IngotError as error:
-                model.reasons.append(str(error))
-            except OSError as error:
-                model.reasons.append(str(from_os_error(error)))
+            except (IngotError, OSError) as error:
+                model.reasons.append(in_words(error))
             else:
                 self._make(_Attempt(model, request, plan), writer)
 
@@ -212,7 +210,7 @@ class Healing:
         except (IngotError, OSError) as error:
             if not _is_of_the_source(self._store, error):
                 raise
-            attempt.fails(str(from_os_error(error) if isinstance(error, OSError) else error))
+            attempt.fails(in_words(error))
             return
         made = Written(*writer.put(quality_bytes(found)))
         for layer in reports:
@@ -230,8 +228,7 @@ class Healing:
             except (IngotError, OSError) as error:
                 if not _is_of_the_source(self._store, error):
                     raise
-                told = from_os_error(error) if isinstance(error, OSError) else error
-                attempt.model.reasons.append(str(told))
+                attempt.model.reasons.append(in_words(error))
 
     def _write(
         self, attempt: _Attempt, todo: Sequence[tuple[Layer, Job]], writer: Writer

@@ -12,7 +12,7 @@ from importer.events import Listener, silent
 from importer.healing import DamagedModel, Healing, Repaired
 from importer.remake import Making, making_of
 from store import Digest, ModelName, Store
-from store.errors import IngotError, IntegrityError
+from store.errors import IngotError, IntegrityError, in_words
 from store.findings import Finding, Problem, Report
 from store.quarantine import Suspect, examine, quarantine
 from store.verify import verify
@@ -160,7 +160,7 @@ class Repairer:
             making = making_of(self.store, self.store.catalog.get(name), self.source)
         except (IngotError, OSError) as error:
             making = Making(name, () if self.source is None else (self.source,), None, None)
-            reasons.append(str(error))
+            reasons.append(in_words(error))
         return Loss(model, making.command, tuple(dict.fromkeys(reasons)))
 
 

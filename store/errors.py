@@ -101,3 +101,8 @@ def from_os_error(error: OSError) -> IngotError:
             f"{where}{what}", code="E_NOSPACE", hint="Free some space and run the command again"
         )
     return StorageError(f"{where}{what} ({name})", code="E_IO")
+
+
+def in_words(error: IngotError | OSError) -> str:
+    """Say what failed as part of a finding, without python's `[Errno 5]`."""
+    return str(from_os_error(error) if isinstance(error, OSError) else error)

@@ -70,6 +70,16 @@ class Layer:
         return BlobRef(self.digest, self.size)
 
     @property
+    def title(self) -> str:
+        """What to call the layer: by its name, or else by what it is."""
+        if self.name:
+            return f"`{printable(self.name)}`"
+        if self.media_type == MediaType.QUALITY:
+            return "report of quality"
+        known = self.media_type in set(MediaType)
+        return self.media_type.rpartition(".")[2] if known else printable(self.media_type)
+
+    @property
     def is_file(self) -> bool:
         """Whether the layer is a file of the source, kept byte for byte."""
         named_license = self.media_type == MediaType.LICENSE and bool(self.name)

@@ -60,11 +60,18 @@ class _Use:
 
 def _what(uses: list[_Use]) -> str:
     # What a blob is for, so that the user knows what is lost.
-    names = sorted({use.layer.name for use in uses if use.layer is not None and use.layer.name})
-    if names:
-        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        return f"(`{printable(names[0])}`{more})"
-    return "(configuration)" if any(use.layer is None for use in uses) else "(unnamed)"
+    titles = {use.layer.title if use.layer else "configuration" for use in uses}
+    if not titles:
+        return "(unnamed)"
+    # Names, which are in backticks, come first.
+    first = min(titles, key=lambda title: (not title.startswith("`"), title))
+    more = f" and {len(titles) - 1} more" if len(titles) > 1 else ""
+    return f"({first}{more})"
+
+
+def _reason(error: OSError) -> str:
+    # The path is told beside it.
+    return error.strerror or str(error)
 
 
 def _claim(use: _Use) -> tuple[object, ...]:
@@ -139,9 +146,12 @@ class _Verification:
                 continue
             try:
                 found = self.store.catalog.find(entry.name)
-            except (IngotError, OSError) as error:
+            except IngotError as error:
                 name = str(entry.name)
                 findings.append(Finding(Problem.UNREADABLE, path, str(error), (name,)))
+            except OSError as error:
+                name, message = str(entry.name), f"cannot be read: {_reason(error)}"
+                findings.append(Finding(Problem.UNREADABLE, path, message, (name,)))
                 continue
             if found is not None:  # else removed since it was listed
                 yield found
@@ -180,7 +190,7 @@ class _Verification:
         except IngotError:  # gone since we looked
             return self._missing(digest, uses)
         except OSError as error:
-            message = error.strerror or str(error)
+            message = f"{_what(uses)} cannot be read: {_reason(error)}"
             return [Finding(Problem.UNREADABLE, str(digest), message, names)]
 
     def _missing(self, digest: Digest, uses: list[_Use]) -> list[Finding]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
 import pytest
 
+from importer.asked import ask
 from importer.describe import describe, read_text
 from store import Layer, MediaType, ModelName, Store
 from store.digest import Digest
 from store.errors import IntegrityError, NotFoundError
+from store.fs import FileSystem
 from store.manifest import CONFIG_MEDIA_TYPE, Manifest
 from tests.importer.builders import (
     MODELS,
@@ -76,6 +79,25 @@ def test_a_real_model_is_described(store):
 
     assert (found.architecture, found.parameters) == ("BertModel", 22_713_216)
     assert found.capabilities == ("embedding",)
+
+
+def test_a_blob_that_cannot_be_read_is_a_problem_in_words(store, monkeypatch):
+    read = FileSystem.read
+    create(store, MODELS / "tiny-llama", recipe=ask("int4"))
+    name = ModelName.parse("m")
+    layers = store.catalog.get(name).parse().layers
+    # Of a quantized tensor the header is read, too.
+    (layer,) = [one for one in layers if one.name == "model.layers.0.mlp.down_proj.weight"]
+    bad = store.blobs.path(layer.digest)
+
+    def broken(fs, file, size, offset):
+        if file.path == bad:
+            raise OSError(errno.EIO, "Input/output error", str(bad))
+        return read(fs, file, size, offset)
+
+    monkeypatch.setattr(FileSystem, "read", broken)
+
+    assert describe(store, name).problems == (f"`{bad}`: Input/output error (EIO)",)
 
 
 def test_blobs_that_another_model_names_are_shared(store, tmp_path):

@@ -475,10 +475,11 @@ def test_a_blob_that_cannot_be_read_is_found_and_the_others_are_verified(tmp_pat
         store.fs.broken = DIGEST.file_name
         next(path for path in store.layout.blobs.iterdir() if path != path_of(store)).unlink()
 
-        assert sorted(finding.problem for finding in verify(store).findings) == [
-            Problem.MISSING,
-            Problem.UNREADABLE,
-        ]
+        findings = {finding.problem: finding for finding in verify(store).findings}
+
+    assert sorted(findings) == [Problem.MISSING, Problem.UNREADABLE]
+    message = findings[Problem.UNREADABLE].message
+    assert message == "(`a.weight`) cannot be read: input/output error"
 
 
 def test_a_manifest_that_cannot_be_read_is_found_and_the_others_are_verified(tmp_path):
@@ -487,9 +488,33 @@ def test_a_manifest_that_cannot_be_read_is_found_and_the_others_are_verified(tmp
         create(store, "m:bad")
         store.fs.broken = "bad"
 
-        assert problems(verify(store)) == [
-            (Problem.UNREADABLE, "manifests/registry.ollama.ai/library/m/bad")
-        ]
+        finding = only(verify(store))
+
+    path = "manifests/registry.ollama.ai/library/m/bad"
+    assert (finding.problem, finding.subject) == (Problem.UNREADABLE, path)
+    assert finding.message == "cannot be read: input/output error"
+
+
+@pytest.mark.parametrize(
+    ("media_type", "what"),
+    [
+        (MediaType.QUALITY, "report of quality"),
+        (MediaType.TEMPLATE, "template"),
+        (MediaType.MODEL, "model"),
+        ("application/vnd.ollama.image.\x1b[2J", "application/vnd.ollama.image.\\x1b[2J"),
+    ],
+)
+def test_a_layer_without_a_name_is_told_by_what_it_is(store, media_type, what):
+    ref = ref_of(b"gone")
+    config = Layer(CONFIG_MEDIA_TYPE, ref_of(CONFIG).digest, len(CONFIG))
+    with store.writing(name("n")) as writer:
+        writer.put(CONFIG)
+        writer.put(b"gone")
+        layer = Layer(media_type, ref.digest, ref.size)
+        writer.publish(name("n"), Manifest(config, (layer,)))
+    store.blobs.path(ref.digest).unlink()
+
+    assert only(verify(store)).message == f"({what}) is missing"
 
 
 def test_a_configuration_that_is_too_large_is_found(store, monkeypatch):
