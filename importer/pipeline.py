@@ -118,7 +118,7 @@ def import_model(
         IngotError: nothing is published, the name is as it was.
         OSError: likewise.
     """
-    store.catalog.check_case(request.name)
+    store.catalog.check_settable(request.name)
     quantizes = any(tensor.quant is not None for tensor in plan.tensors)
     threads = affordable(request.threads, request.max_memory, quantizes=quantizes)
     jobs = plan.jobs

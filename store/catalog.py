@@ -139,6 +139,19 @@ class Catalog:
             ]
         return sorted(found, key=lambda path: (-len(path.parts), path))
 
+    def check_settable(self, name: ModelName) -> None:
+        """Refuse a name that nothing can be set to, before anything is made for it.
+
+        A manifest that is there may be torn: it is replaced.
+
+        Raises:
+            UsageError: it differs from an existing one in case alone.
+            IntegrityError: a link leads to it, or no file is there.
+        """
+        self._check_links(name)
+        self.check_case(name)
+        self.find(name)
+
     def check_case(self, name: ModelName) -> None:
         """Refuse a name that differs from an existing one in case alone.
 

@@ -280,12 +280,13 @@ def test_m14_a_link_below_manifests_leads_nowhere(filled, tmp_path, depth):
     place = (filled / "manifests").joinpath(*parts[:depth])
     shutil.rmtree(place)
     place.symlink_to(outside)
-    before = snapshot(outside)
+    before, blobs = snapshot(outside), snapshot(filled / "blobs")
 
     for words in (["rm", "kept"], ["show", "kept"], ["create", "kept", MODELS / "tiny-moe"]):
         assert "link" in run(*words, store=filled).failed(5)
     assert victim.exists()
     assert snapshot(outside) == before
+    assert snapshot(filled / "blobs") == blobs
 
 
 def test_gc_removes_litter_however_deep(filled):
@@ -296,3 +297,11 @@ def test_gc_removes_litter_however_deep(filled):
     run("gc", "--yes", store=filled).succeeded()
 
     assert check_store(filled, after_gc=True) == []
+
+
+def test_m15_a_directory_under_the_name_is_refused_before_anything_is_written(filled):
+    (filled / "manifests/registry.ollama.ai/library/new/latest").mkdir(parents=True)
+    before = snapshot(filled / "blobs")
+
+    assert "directory" in run("create", "new", MODELS / "tiny-moe", store=filled).failed(5)
+    assert snapshot(filled / "blobs") == before
