@@ -236,12 +236,11 @@ class Healing:
         # Nothing is recalled: every blob is made of the bytes that the source has now.
         reuse = Reuse(self._store, attempt.plan, trusts=False)
         jobs = [job for _, job in todo]
-        quantizes = any(tensor.quant is not None for tensor in attempt.plan.tensors)
         written = write_blobs(
             jobs,
             writer,
             reuse,
-            affordable(self._threads, None, quantizes=quantizes),
+            affordable(self._threads, None, quantizes=attempt.plan.quantizes),
             self._listen,
             allow_nonfinite=attempt.plan.recipe.allow_nonfinite,
         )

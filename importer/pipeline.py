@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from importer.asked import Asked
 from importer.classify import classify
@@ -29,6 +30,10 @@ from store import BlobRef, Digest, Installed, Layer, Manifest, MediaType, ModelN
 from store.errors import InputError, UsageError
 from store.manifest import CONFIG_MEDIA_TYPE
 from store.writer import BlobsGoneError
+
+_NO_REPORT: Final = (
+    "`--report` measures quantized tensors, and none is: there will be no report"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +111,8 @@ def plan_import(
         plan = make_plan(inventory, facts, recipe)
         if request.strict:
             _check_fits(plan)
+        if request.report and not plan.quantizes:
+            plan = replace(plan, warnings=(*plan.warnings, _NO_REPORT))
         return plan
 
 
@@ -119,8 +126,7 @@ def import_model(
         OSError: likewise.
     """
     store.catalog.check_settable(request.name)
-    quantizes = any(tensor.quant is not None for tensor in plan.tensors)
-    threads = affordable(request.threads, request.max_memory, quantizes=quantizes)
+    threads = affordable(request.threads, request.max_memory, quantizes=plan.quantizes)
     jobs = plan.jobs
     new = new_jobs(plan, store, trusts=not request.rehash)
     sizes = [job.nbytes for job in new]
@@ -138,7 +144,7 @@ def import_model(
         written = write(jobs)
         layers = [_layer(job, done.ref) for job, done in zip(jobs, written, strict=True)]
         documents = [config_bytes(plan)]
-        if request.report and quantizes:
+        if request.report and plan.quantizes:
             refs = [done.ref for done in written[: len(plan.blobs)]]
             documents.append(quality_bytes(measure(store, plan, refs, threads, listen)))
         made = [Written(*writer.put(document)) for document in documents]

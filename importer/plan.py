@@ -134,6 +134,11 @@ class Plan:
         return sum(job.nbytes for job in self.jobs)
 
     @property
+    def quantizes(self) -> bool:
+        """Whether a tensor is quantized."""
+        return any(tensor.quant is not None for tensor in self.tensors)
+
+    @property
     def misfits(self) -> list[TensorPlan]:
         """Tensors that are kept though their rule wants something else."""
         return [plan for plan in self.tensors if not plan.decision.fits]

@@ -219,3 +219,20 @@ def test_a_report_of_very_many_tensors_is_shown(store):
     shown = run("show", "m", "--quality", store=store).succeeded()
 
     assert shown.stdout.splitlines()[-1].startswith("all")
+
+
+@pytest.mark.parametrize("how", [[], ["-q", "bf16"], ["--dry-run"]])
+def test_a_report_of_nothing_is_not_made_and_that_is_told(tmp_path, how):
+    words = ["create", "m", MODELS / "tiny-llama", "--report", *how]
+    outcome = run(*words, store=tmp_path / "text").succeeded()
+    document = run(*words, "--json", store=tmp_path / "json").succeeded().document
+
+    warning = "`--report` measures quantized tensors, and none is: there will be no report"
+    assert warning in outcome.stdout + outcome.stderr
+    assert warning in document["warnings"]
+
+
+def test_a_report_that_is_made_needs_no_warning(tmp_path):
+    words = ["create", "m", MODELS / "tiny-llama", "--report", "-q", "int4"]
+
+    assert "--report" not in run(*words, store=tmp_path / "store").succeeded().stderr
