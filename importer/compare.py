@@ -9,7 +9,7 @@ from pathlib import Path
 
 from importer import codecs
 from importer.beside import beside
-from importer.codecs import Operation, codec_for
+from importer.codecs import codec_for
 from importer.codecs.grouped import Grouped
 from importer.foreign import Foreign
 from importer.pipeline import plan_import
@@ -146,13 +146,14 @@ def _differs(done: int) -> str:
 
 def _prepare(jobs: list[BlobPlan], *, is_ours: bool) -> None:
     quantized = [plan for job in jobs for plan in job.tensors if plan.quant is not None]
-    operation = Operation.ENCODE if is_ours else Operation.DECODE
-    codecs.prepare(
-        {plan.codec for plan in quantized},
-        sum(plan.source_nbytes for plan in quantized),
-        lambda: None,
-        (operation,),
-    )
+    used = {plan.codec for plan in quantized}
+    nbytes = sum(plan.source_nbytes for plan in quantized)
+    if is_ours:
+        codecs.prepare(used, nbytes, lambda: None)
+    elif used:
+        from importer.codecs import measure  # noqa: PLC0415 - it imports numpy
+
+        measure.prepare(used, nbytes, lambda: None)
 
 
 def _source_nbytes(job: BlobPlan | FilePlan) -> int:

@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from importer import codecs
 from importer.beside import beside
-from importer.codecs import Operation
 from importer.codecs.grouped import Grouped
 from importer.events import Compiling, Event, Measuring
 from importer.plan import BlobPlan, Plan
@@ -39,6 +37,8 @@ def measure(
         InputError: the source changed.
         IntegrityError: a blob is not there, or not whole.
     """
+    from importer.codecs.measure import prepare  # noqa: PLC0415 - it imports numpy
+
     jobs = [
         (job, ref)
         for job, ref in zip(plan.blobs, refs, strict=True)
@@ -47,12 +47,7 @@ def measure(
     quantized = [tensor for job, _ in jobs for tensor in job.tensors if tensor.quant]
     nbytes = sum(tensor.source_nbytes for tensor in quantized)
     listen(Measuring(len(quantized), nbytes))
-    codecs.prepare(
-        {tensor.codec for tensor in quantized},
-        nbytes,
-        lambda: listen(Compiling()),
-        (Operation.DECODE,),
-    )
+    prepare({tensor.codec for tensor in quantized}, nbytes, lambda: listen(Compiling()))
     with ThreadPoolExecutor(threads) as pool:
         found = pool.map(lambda pair: list(_measure(store, *pair)), jobs)
         return [quality for blob in found for quality in blob]

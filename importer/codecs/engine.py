@@ -67,9 +67,14 @@ def prepare(
                 _check(key[0], family, loaded[key])
                 _ready[key] = loaded[key]
     except Exception as error:  # noqa: BLE001 - whatever is wrong with numba, numpy is right
-        reason = str(error).partition("\n")[0]
-        return f"{type(error).__name__}: {reason}"
+        return reason_of(error)
     return None
+
+
+def reason_of(error: Exception) -> str:
+    """Say in one line why there are no kernels."""
+    what = str(error).partition("\n")[0]
+    return f"{type(error).__name__}: {what}"
 
 
 def ready(operation: Operation, family: Family) -> Kernel | None:
@@ -95,6 +100,17 @@ def decode(family: Family, parts: Sequence[Buffer], kernel: Kernel | None) -> Bu
     )
     words = words.reshape(-1, spec.group_size * spec.bits // _WORD)
     return _bytes(_decode(family, words, companions, kernel))
+
+
+def probe(dtype: str, group_size: int) -> Bits:
+    """Give groups of bits of `dtype` on which kernels are compared with numpy."""
+    # Any numbers: mantissas and signs from a multiplication, sizes as weights have them.
+    mixed = np.arange(_PROBE // group_size * group_size, dtype=np.uint32)
+    mixed *= np.uint32(2654435761)
+    values = np.ldexp(
+        mixed.view(np.int32).astype(np.float32), -32 - (mixed >> 4 & 7).astype(int)
+    )
+    return floats.narrow(values.astype(np.float32), dtype).reshape(-1, group_size)
 
 
 def _key(operation: Operation, family: Family) -> _Key:
@@ -139,13 +155,7 @@ def _decode(family: Family, words: Bits, companions: _Arrays, kernel: Kernel | N
 
 
 def _check(operation: Operation, family: Family, kernel: Kernel) -> None:
-    size = family.spec.group_size
-    # Any numbers: mantissas and signs from a multiplication, sizes as weights have them.
-    mixed = np.arange(_PROBE // size * size, dtype=np.uint32) * np.uint32(2654435761)
-    values = np.ldexp(
-        mixed.view(np.int32).astype(np.float32), -32 - (mixed >> 4 & 7).astype(int)
-    )
-    source = floats.narrow(values.astype(np.float32), family.value_dtype).reshape(-1, size)
+    source = probe(family.value_dtype, family.spec.group_size)
     slow, _ = _encode(family, source, None)
     if operation is Operation.ENCODE:
         fast, _ = _encode(family, source, kernel)

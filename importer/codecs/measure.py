@@ -4,34 +4,77 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
 import numpy as np
 
-from importer.codecs import engine
-from importer.codecs.arithmetic import Floats, floats
+from importer.codecs import engine, kernels
+from importer.codecs import prepare as prepare_codecs
+from importer.codecs.arithmetic import Bits, floats
 from importer.codecs.arithmetic.deviation import Sums, add
 from importer.codecs.arithmetic.minifloats import E4M3_VALUES, exponents_of, power_of_two
-from importer.codecs.base import Operation
+from importer.codecs.base import Codec, Operation
 from importer.codecs.grouped import Grouped
+from importer.codecs.kernels import Bounds, Summing
 from importer.deviation import Deviation
 from importer.quant import Mode
 from store.fs import Buffer
 
-_PIECE: Final = engine.PIECE
+_GROUP: Final = 32
 _FLOAT_EDGES: Final[Mapping[Mode, int]] = MappingProxyType(
     {Mode.NVFP4: 6 + 1, Mode.MXFP4: 6 + 1, Mode.MXFP8: 448 + 16}
 )
 """The largest code, and half of the step to it."""
+
+_ready: dict[str, Summing] = {}
+"""By the dtype of the values."""
+
+
+def prepare(codecs: Iterable[Codec], nbytes: int, announce: Callable[[], None]) -> str | None:
+    """Make measuring fast, decoding included: `importer.codecs.prepare` says how.
+
+    The kernel that sums is used only where those that decode are, and agrees with numpy here
+    and now.
+
+    Args:
+        nbytes: of the values.
+        announce: called at most once, before kernels are compiled.
+
+    Returns:
+        Why there are no kernels, or None.
+    """
+    families = [codec for codec in codecs if isinstance(codec, Grouped)]
+    once = functools.cache(announce)
+    reason = prepare_codecs(families, nbytes, once, (Operation.DECODE,))
+    dtypes = {
+        family.value_dtype
+        for family in families
+        if engine.ready(Operation.DECODE, family) is not None
+    }
+    return reason or _prepare(dtypes - _ready.keys(), once)
+
+
+def _prepare(dtypes: Collection[str], announce: Callable[[], None]) -> str | None:
+    if not dtypes:
+        return None
+    try:
+        kernel = kernels.load_sums()
+        with kernels.announced(announce):
+            for dtype in sorted(dtypes):
+                _check(dtype, kernel)
+                _ready[dtype] = kernel
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with numba, numpy is right
+        return engine.reason_of(error)
+    return None
 
 
 class Measure:
     """Compares the values of one tensor with what it was encoded to, piece by piece."""
 
     def __init__(self, codec: Grouped) -> None:
-        """Begin; whether by a kernel depends on whether decoding has one that is ready."""
+        """Begin, by kernels where these were prepared."""
         self._codec = codec
         self._sums = Sums()
         self._elements = 0
@@ -43,20 +86,9 @@ class Measure:
         source = floats.read(rows, codec.dtype).reshape(-1, size)
         decoded = np.frombuffer(codec.decode(parts), floats.STORED[dtype]).reshape(-1, size)
         self._elements += source.size
-        low, high = _bounds(codec, parts)
-        if engine.ready(Operation.DECODE, codec) is not None:
-            # It imports numba.
-            from importer.codecs.kernels import deviation  # noqa: PLC0415
-
-            deviation.add(self._sums, source, decoded, dtype, low, high)
-            return
-        # A multiple of all lanes, so that the order of the sums stays as it is.
-        step = _PIECE // size
-        with np.errstate(all="ignore"):
-            for start in range(0, len(source), step):
-                piece = slice(start, start + step)
-                values = floats.widen(source[piece], dtype), floats.widen(decoded[piece], dtype)
-                add(self._sums, *values, low[piece], high[piece])
+        kernel = _ready.get(dtype)
+        add_groups = _add if kernel is None else kernel.add
+        add_groups(self._sums, source, decoded, dtype, _bounds(codec, parts))
 
     def result(self) -> Deviation:
         """Give what was found."""
@@ -77,7 +109,33 @@ class Measure:
         )
 
 
-def _bounds(codec: Grouped, parts: Sequence[Buffer]) -> tuple[Floats, Floats]:
+def _add(sums: Sums, source: Bits, decoded: Bits, dtype: str, bounds: Bounds) -> None:
+    low, high = bounds
+    # A multiple of all lanes, so that the order of the sums stays as it is.
+    step = engine.PIECE // source.shape[1]
+    with np.errstate(all="ignore"):
+        for start in range(0, len(source), step):
+            piece = slice(start, start + step)
+            values = floats.widen(source[piece], dtype), floats.widen(decoded[piece], dtype)
+            add(sums, *values, low[piece], high[piece])
+
+
+def _check(dtype: str, kernel: Summing) -> None:
+    # Of two tensors that have nothing to do with each other, so that all sums are large.
+    source, decoded = engine.probe(dtype, _GROUP), engine.probe(dtype, _GROUP)[::-1].copy()
+    high = np.abs(floats.widen(source, dtype)).mean(axis=1)
+    fast, slow = Sums(), Sums()
+    kernel.add(fast, source, decoded, dtype, (-high, high))
+    _add(slow, source, decoded, dtype, (-high, high))
+    if _facts(fast) != _facts(slow):
+        raise ArithmeticError(f"the kernel that sums {dtype} differs from numpy")
+
+
+def _facts(sums: Sums) -> tuple[object, ...]:
+    return (sums.lanes.tolist(), sums.largest, sums.clipped, sums.zeroed)
+
+
+def _bounds(codec: Grouped, parts: Sequence[Buffer]) -> Bounds:
     """From where on a value of each group is clipped, below and above."""
     spec = codec.spec
     scale, *rest = (

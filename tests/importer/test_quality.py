@@ -8,6 +8,7 @@ import pytest
 
 from importer.asked import ask
 from importer.codecs import Operation, codec_for, engine
+from importer.codecs import measure as codec_measure
 from importer.describe import describe
 from importer.deviation import Deviation
 from importer.quality import Quality, quality_bytes, read_quality
@@ -59,6 +60,7 @@ def test_the_report_is_the_same_without_kernels(tmp_path, monkeypatch):
     reports = []
     for with_kernels in (True, False):
         monkeypatch.setattr(engine, "_ready", {})
+        monkeypatch.setattr(codec_measure, "_ready", {})
         if not with_kernels:
             monkeypatch.setattr(engine, "prepare", lambda *_: "no kernels")
         with Store(tmp_path / str(with_kernels)) as store:
@@ -66,6 +68,7 @@ def test_the_report_is_the_same_without_kernels(tmp_path, monkeypatch):
             reports.append(report_of(store))
         ready = engine.ready(Operation.DECODE, codec_for(QUANT_TYPES["int4"], "F16"))
         assert (ready is not None) is with_kernels
+        assert bool(codec_measure._ready) is with_kernels
 
     assert reports[0] == reports[1]
 

@@ -11,13 +11,14 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any, Final, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from importer.codecs.arithmetic import Bits
+from importer.codecs.arithmetic import Bits, Floats
+from importer.codecs.arithmetic.deviation import Sums
 from importer.quant import Mode, QuantSpec
 
 Words = npt.NDArray[np.uint32]
@@ -25,6 +26,8 @@ Companions = Sequence[npt.NDArray[Any]]
 Flags = npt.NDArray[np.uint8]
 """One for each group: those with 1 are outside of what a kernel can do exactly, and what it
 wrote for them is void."""
+Bounds = tuple[Floats, Floats]
+"""Of each group, below and above which a value is clipped."""
 
 
 class Kernel(Protocol):
@@ -46,6 +49,14 @@ class Kernel(Protocol):
         ...
 
 
+class Summing(Protocol):
+    """Sums over values and what they became, compiled; a module is one."""
+
+    def add(self, sums: Sums, source: Bits, decoded: Bits, dtype: str, bounds: Bounds) -> None:
+        """Add some groups of bits of `dtype`, of shape (groups, group size)."""
+        ...
+
+
 _MODULES: Final[Mapping[Mode, str]] = MappingProxyType(
     {
         Mode.AFFINE: "affine",
@@ -62,17 +73,29 @@ def load(mode: Mode) -> Kernel:
     Raises:
         Exception: whatever a missing or broken numba raises.
     """
-    # Not through the environment: whoever imported numba before us has read it already.
-    config = cast("Any", importlib.import_module("numba.core.config"))
-    config.CACHE_DIR = config.CACHE_DIR or _cache_directory() or ""
-    module = importlib.import_module(f"{__name__}.{_MODULES[mode]}")
-    return cast("Kernel", module)
+    return cast("Kernel", _import(_MODULES[mode]))
+
+
+def load_sums() -> Summing:
+    """Import the kernel that measures deviations, as `load` does.
+
+    Raises:
+        Exception: whatever a missing or broken numba raises.
+    """
+    return cast("Summing", _import("deviation"))
 
 
 def announced(announce: Callable[[], None]) -> AbstractContextManager[None]:
     """Call `announce` before a kernel is compiled, once; only after `load`."""
     module = importlib.import_module(f"{__name__}.jit")
     return cast("AbstractContextManager[None]", module.announced(announce))
+
+
+def _import(name: str) -> ModuleType:
+    # Not through the environment: whoever imported numba before us has read it already.
+    config = cast("Any", importlib.import_module("numba.core.config"))
+    config.CACHE_DIR = config.CACHE_DIR or _cache_directory() or ""
+    return importlib.import_module(f"{__name__}.{name}")
 
 
 def _cache_directory() -> str | None:

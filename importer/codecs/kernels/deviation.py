@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from importer.codecs.arithmetic import Bits, Floats
+from importer.codecs.arithmetic import Bits
 from importer.codecs.arithmetic.deviation import Sums
+from importer.codecs.kernels import Bounds
 from importer.codecs.kernels.floats import widen
 from importer.codecs.kernels.jit import Array, Flag, flag, jit
 
@@ -15,14 +16,14 @@ _F16_INFINITE = np.float32(2.0**16)
 """What `widen` makes of an infinite F16."""
 
 
-def add(sums: Sums, source: Bits, decoded: Bits, dtype: str, low: Floats, high: Floats) -> None:
+def add(sums: Sums, source: Bits, decoded: Bits, dtype: str, bounds: Bounds) -> None:
     """Add some groups of bits of `dtype`, of shape (groups, group size)."""
     is_half, is_wide = flag(dtype == "F16"), flag(dtype == "F32")
     largest = np.array([sums.largest])
     _add(source.reshape(-1), decoded.reshape(-1), is_half, is_wide, sums.lanes, largest)
     sums.largest = float(largest[0])
     counts = np.zeros(2, np.int64)
-    _count(source, decoded, is_half, is_wide, low, high, counts)
+    _count(source, decoded, is_half, is_wide, *bounds, counts)
     sums.clipped += int(counts[0])
     sums.zeroed += int(counts[1])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import astuple
 from fractions import Fraction
@@ -12,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from importer.codecs import Operation, codec_for, engine
+from importer.codecs import codec_for, engine, measure
+from importer.codecs import kernels as kernels_module
 from importer.codecs.arithmetic import floats
 from importer.codecs.arithmetic.minifloats import E4M3_VALUES
 from importer.codecs.measure import Measure
@@ -34,7 +36,7 @@ def measured(spec, dtype, bits, cuts=(), parts=None):
     source = np.ascontiguousarray(bits).reshape(-1, spec.group_size)
     if parts is None:
         parts = codec.encode(memoryview(source.reshape(-1)).cast("B")).parts
-    measure = Measure(codec)
+    found = Measure(codec)
     for start, end in zip((0, *cuts), (*cuts, len(source)), strict=True):
         rows = memoryview(np.ascontiguousarray(source[start:end]).reshape(-1)).cast("B")
         pieces = [
@@ -43,31 +45,88 @@ def measured(spec, dtype, bits, cuts=(), parts=None):
             else b""
             for part in map(memoryview, parts)
         ]
-        measure.add(rows, pieces)
-    return measure.result()
+        found.add(rows, pieces)
+    return found.result()
 
 
 @pytest.fixture
-def how(kernels, monkeypatch):
-    """What `both` needs."""
-    return kernels, monkeypatch
+def use(kernels, monkeypatch):
+    """Call it to use kernels, or numpy."""
+
+    def choose(*, ready):
+        monkeypatch.setattr(engine, "_ready", kernels if ready else {})
+        monkeypatch.setattr(measure, "_ready", {})
+        if ready:
+            families = [codec_for(QUANT_TYPES["int4"], dtype) for dtype in corpus.DTYPES]
+            assert measure.prepare(families, 1 << 40, lambda: None) is None
+            assert set(measure._ready) == {family.value_dtype for family in families}
+
+    return choose
 
 
-def both(spec, dtype, bits, how, parts=None):
+class Wrong:
+    """A kernel that adds nothing."""
+
+    @staticmethod
+    def add(*_):
+        pass
+
+
+def test_a_kernel_that_differs_is_not_used(use, monkeypatch):
+    use(ready=True)
+    monkeypatch.setattr(measure, "_ready", {})
+    monkeypatch.setattr(kernels_module, "load_sums", lambda: Wrong)
+    codec = codec_for(QUANT_TYPES["int4"], "BF16")
+
+    problem = measure.prepare([codec], 1 << 40, lambda: None)
+
+    assert problem == "ArithmeticError: the kernel that sums BF16 differs from numpy"
+    assert measure._ready == {}
+    bits = corpus.ordinary("BF16", 2, np.random.default_rng(1))
+    assert measured(codec.spec, "BF16", bits).source > 0
+
+
+def test_compiling_is_announced_once(use, monkeypatch):
+    use(ready=True)
+    monkeypatch.setattr(engine, "_ready", {})
+    monkeypatch.setattr(measure, "_ready", {})
+    announced = []
+
+    @contextlib.contextmanager
+    def always(announce):
+        announce()
+        yield
+
+    monkeypatch.setattr(kernels_module, "announced", always)
+    codec = codec_for(QUANT_TYPES["int4"], "BF16")
+
+    assert measure.prepare([codec], 1 << 40, lambda: announced.append(1)) is None
+
+    assert announced == [1]
+    assert measure._ready.keys() == {"BF16"}
+
+
+def test_little_work_is_not_worth_a_kernel(use):
+    use(ready=False)
+    codec = codec_for(QUANT_TYPES["int4"], "BF16")
+
+    assert measure.prepare([codec], 1 << 20, lambda: pytest.fail("compiled")) is None
+    assert measure._ready == {}
+
+
+def both(spec, dtype, bits, use, parts=None):
     """What kernel and numpy give."""
-    kernels, monkeypatch = how
     found = []
-    for ready in (kernels, {}):
-        monkeypatch.setattr(engine, "_ready", ready)
-        assert (engine.ready(Operation.DECODE, codec_for(spec, dtype)) is None) is not ready
+    for ready in (True, False):
+        use(ready=ready)
         found.append(measured(spec, dtype, bits, parts=parts))
     return found
 
 
 @each_dtype
 @each_spec
-def test_kernel_and_numpy_agree_to_the_last_bit(spec, dtype, how):
-    fast, slow = both(spec, dtype, corpus.everything(dtype, 7, 64), how)
+def test_kernel_and_numpy_agree_to_the_last_bit(spec, dtype, use):
+    fast, slow = both(spec, dtype, corpus.everything(dtype, 7, 64), use)
 
     # As text: there NaN, where a sum is beyond all numbers, is equal to itself.
     assert repr(fast) == repr(slow)
@@ -75,23 +134,23 @@ def test_kernel_and_numpy_agree_to_the_last_bit(spec, dtype, how):
 
 @each_dtype
 @each_type
-def test_they_agree_for_any_number_of_groups(spec, dtype, how):
+def test_they_agree_for_any_number_of_groups(spec, dtype, use):
     bits = corpus.ordinary(dtype, 130, np.random.default_rng(5)).reshape(-1, spec.group_size)
     for groups in ODD:
-        fast, slow = both(spec, dtype, bits[:groups], how)
+        fast, slow = both(spec, dtype, bits[:groups], use)
         assert astuple(fast) == astuple(slow)
         assert fast.elements == groups * spec.group_size
 
 
 @each_dtype
 @each_type
-def test_they_agree_on_parts_that_no_encoder_makes(spec, dtype, how):
+def test_they_agree_on_parts_that_no_encoder_makes(spec, dtype, use):
     rng = np.random.default_rng(9)
     bits = corpus.ordinary(dtype, 40, rng)
     # One column of groups: parts of whole groups, flat.
     parts = [part.tobytes() for part in corpus.any_parts(spec, dtype, len(bits), rng)]
 
-    fast, slow = both(spec, dtype, bits, how, parts)
+    fast, slow = both(spec, dtype, bits, use, parts)
 
     assert (fast.clipped, fast.zeroed) == (slow.clipped, slow.zeroed)
     assert fast.is_finite == slow.is_finite
@@ -100,11 +159,11 @@ def test_they_agree_on_parts_that_no_encoder_makes(spec, dtype, how):
 @each_dtype
 @each_type
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_what_is_not_finite_has_no_measure(spec, dtype, bad, how):
+def test_what_is_not_finite_has_no_measure(spec, dtype, bad, use):
     bits = corpus.ordinary(dtype, 9, np.random.default_rng(6))
     bits[4, 7] = floats.narrow(np.array([bad], np.float32), dtype)[0]
 
-    fast, slow = both(spec, dtype, bits, how)
+    fast, slow = both(spec, dtype, bits, use)
 
     assert not fast.is_finite
     assert not slow.is_finite
@@ -124,8 +183,8 @@ def test_pieces_of_whole_lanes_give_the_same_sums(spec, cuts):
 @pytest.mark.parametrize("ready", [True, False], ids=["kernel", "numpy"])
 @each_dtype
 @each_type
-def test_the_sums_are_right(spec, dtype, ready, kernels, monkeypatch):
-    monkeypatch.setattr(engine, "_ready", kernels if ready else {})
+def test_the_sums_are_right(spec, dtype, ready, use):
+    use(ready=ready)
     bits = corpus.ordinary(dtype, 6, np.random.default_rng(1))
     source, decoded = _by_mlx(spec, dtype, bits)
 
@@ -147,10 +206,8 @@ def test_the_sums_are_right(spec, dtype, ready, kernels, monkeypatch):
 @pytest.mark.parametrize("ready", [True, False], ids=["kernel", "numpy"])
 @each_dtype
 @each_spec
-def test_what_is_counted_is_what_was_clipped_and_zeroed(
-    spec, dtype, ready, kernels, monkeypatch
-):
-    monkeypatch.setattr(engine, "_ready", kernels if ready else {})
+def test_what_is_counted_is_what_was_clipped_and_zeroed(spec, dtype, ready, use):
+    use(ready=ready)
     rng = np.random.default_rng(2)
     bits = np.concatenate([corpus.ordinary(dtype, 5, rng), corpus.same_sizes(dtype, 5, rng)])
     source, decoded = _by_mlx(spec, dtype, bits)
