@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,14 +92,18 @@ class Repairer:
         """
         if not report.findings:
             return Repair()
-        suspects = self._examine(report.findings)
+        found = map(_digest, report.findings)
+        suspects = self._examine({digest for digest in found if digest is not None})
         models = self._models(suspects, names)
         healing = Healing(self.store, suspects, self.source, self.threads, self.listen)
         repaired = healing.run(models) if models else ()
         healed = {blob.digest for blob in repaired}
-        lost = {digest: found for digest, found in suspects.items() if digest not in healed}
-        moved = quarantine(self.store, lost.values())
-        remaining = self._remaining(report, names, lost.keys() - set(moved))
+        sick = {digest: found for digest, found in suspects.items() if digest not in healed}
+        moved = quarantine(self.store, sick.values())
+        # What was not moved, another process may have healed meanwhile.
+        still = self._examine(sick.keys() - set(moved)).keys()
+        lost = {*moved, *still}
+        remaining = self._remaining(report, names, still)
         concerned = {model for finding in remaining for model in finding.models}
         concerned |= {model for digest in lost for model in _users(models, digest)}
         return Repair(
@@ -109,9 +113,8 @@ class Repairer:
             tuple(self._loss(name, models) for name in sorted(concerned)),
         )
 
-    def _examine(self, findings: Iterable[Finding]) -> dict[Digest, Suspect]:
+    def _examine(self, digests: Iterable[Digest]) -> dict[Digest, Suspect]:
         # Whatever the finding: a size may be the manifest's mistake, a header the bytes'.
-        digests = {digest for finding in findings if (digest := _digest(finding)) is not None}
         order = sorted(digests, key=lambda digest: digest.hex)
         with ThreadPoolExecutor(self.threads) as pool:
             looked = pool.map(lambda digest: examine(self.store, digest), order)
@@ -135,7 +138,7 @@ class Repairer:
         return sorted(found, key=lambda model: model.stored.name not in names)
 
     def _remaining(
-        self, report: Report, names: Sequence[ModelName], still: set[Digest]
+        self, report: Report, names: Sequence[ModelName], still: Collection[Digest]
     ) -> tuple[Finding, ...]:
         # Sizes, headers and manifests are looked at again; what only hashing tells of a file
         # that was neither healed nor moved is as it was.

@@ -11,6 +11,7 @@ import shutil
 import pytest
 
 import importer.healing
+import importer.repair
 import importer.write
 from importer.asked import ask
 from importer.events import BlobDone, Planned
@@ -611,6 +612,28 @@ def test_a_file_that_cannot_be_read_is_made_again(store, source, monkeypatch):
 
     assert healed(repair(store)) == {"a.weight"}
     assert is_whole(store)
+
+
+@pytest.mark.parametrize("damage", [flip, lose])
+def test_what_another_process_heals_meanwhile_is_no_loss(store, source, monkeypatch, damage):
+    create(store, source)
+    path = blob_of(store, "a.weight")
+    good = path.read_bytes()
+    damage(path)
+    shutil.rmtree(source)
+    move = importer.repair.quarantine
+
+    def heal_first(*words):
+        fresh = path.with_name("fresh")
+        fresh.write_bytes(good)
+        fresh.rename(path)
+        return move(*words)
+
+    monkeypatch.setattr(importer.repair, "quarantine", heal_first)
+
+    done = repair(store)
+
+    assert (done.repaired, done.quarantined, done.remaining, done.losses) == ((), (), (), ())
 
 
 def test_a_file_that_cannot_be_read_nor_made_again_stays(store, source, monkeypatch):
