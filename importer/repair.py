@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -14,6 +13,7 @@ from importer.remake import Making, making_of
 from store import Digest, ModelName, Store
 from store.errors import IngotError, IntegrityError, in_words
 from store.findings import Finding, Problem, Report
+from store.parallel import Stop, each
 from store.quarantine import Suspect, examine, quarantine
 from store.verify import verify
 
@@ -116,9 +116,11 @@ class Repairer:
     def _examine(self, digests: Iterable[Digest]) -> dict[Digest, Suspect]:
         # Whatever the finding: a size may be the manifest's mistake, a header the bytes'.
         order = sorted(digests, key=lambda digest: digest.hex)
-        with ThreadPoolExecutor(self.threads) as pool:
-            looked = pool.map(lambda digest: examine(self.store, digest), order)
-            return {suspect.digest: suspect for suspect in looked if suspect is not None}
+        stop = Stop()
+        looked = each(
+            lambda digest: examine(self.store, digest, stop), order, self.threads, stop
+        )
+        return {suspect.digest: suspect for suspect in looked if suspect is not None}
 
     def _models(
         self, suspects: dict[Digest, Suspect], names: Sequence[ModelName]

@@ -9,6 +9,7 @@ from typing import Final
 from store.digest import Digest
 from store.errors import IngotError
 from store.fs import Kind, Status
+from store.parallel import Stop
 from store.store import Store
 
 WAIT: Final = 10.0
@@ -30,8 +31,13 @@ class Suspect:
     is_bad: bool
 
 
-def examine(store: Store, digest: Digest) -> Suspect | None:
-    """Look at a blob and hash it; None where it is good."""
+def examine(store: Store, digest: Digest, stop: Stop | None = None) -> Suspect | None:
+    """Look at a blob and hash it; None where it is good.
+
+    Raises:
+        StoppedError: `stop` was set.
+    """
+    check = (stop or Stop()).check
     seen = store.blobs.status(digest)
     if seen is None:
         return Suspect(digest, None, is_bad=False)
@@ -40,7 +46,7 @@ def examine(store: Store, digest: Digest) -> Suspect | None:
     try:
         with store.blobs.open(digest) as file:
             seen = store.fs.status_of(file)
-            is_good = store.blobs.digest_of(file) == digest
+            is_good = store.blobs.digest_of(file, check) == digest
     except IngotError:  # gone, or no file any more, since we looked
         return Suspect(digest, None, is_bad=False)
     except OSError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -19,6 +18,7 @@ from store.fs import File, Kind, Status
 from store.json import JsonError, loads
 from store.manifest import Layer, Manifest, MediaType
 from store.names import ModelName
+from store.parallel import Stop, each
 from store.store import Store
 from store.tensorblob import layer_mismatches, read_header
 from store.text import printable
@@ -95,6 +95,7 @@ class _Verification:
         self.notes: list[str] = []
         self.nbytes = 0
         self.mutex = threading.Lock()
+        self.stop = Stop()
 
     def run(self) -> Report:
         findings: list[Finding] = []
@@ -113,11 +114,10 @@ class _Verification:
             self.total += nbytes
         uses |= {digest: [] for digest in unnamed}
         self.total += sum(use[0].ref.size for use in uses.values() if use)
-        with ThreadPoolExecutor(self.jobs) as pool:
-            # In the order of the digests, so that two runs print the same.
-            order = sorted(uses, key=lambda digest: digest.hex)
-            for found in pool.map(self._check_blob, order, [uses[digest] for digest in order]):
-                findings += found
+        # In the order of the digests, so that two runs print the same.
+        order = sorted(uses.items(), key=lambda pair: pair[0].hex)
+        for found in each(lambda pair: self._check_blob(*pair), order, self.jobs, self.stop):
+            findings += found
         if not self.names:
             self._look_at_tmp()
         return Report(tuple(findings), tuple(self.notes), models, len(uses), self.nbytes)
@@ -233,12 +233,14 @@ class _Verification:
                 yield Finding(problem, str(digest), f"configuration: {error}", names)
 
     def _hash(self, file: File) -> Digest:
-        actual = self.store.blobs.digest_of(
-            file, lambda nbytes: self.progress(nbytes, self.total)
-        )
+        actual = self.store.blobs.digest_of(file, self._tell)
         with self.mutex:
             self.nbytes += self.store.fs.status_of(file).size
         return actual
+
+    def _tell(self, nbytes: int) -> None:
+        self.stop.check()
+        self.progress(nbytes, self.total)
 
     def _check_config(self, file: File, size: int) -> None:
         if size > limits.CONFIG_BYTES:

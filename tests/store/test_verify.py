@@ -5,6 +5,8 @@ import json
 import os
 import random
 import socket
+import threading
+import time
 
 import pytest
 
@@ -480,6 +482,34 @@ def test_a_blob_that_cannot_be_read_is_found_and_the_others_are_verified(tmp_pat
     assert sorted(findings) == [Problem.MISSING, Problem.UNREADABLE]
     message = findings[Problem.UNREADABLE].message
     assert message == "(`a.weight`) cannot be read: input/output error"
+
+
+class Interrupted(FileSystem):
+    """A signal comes while one blob is read, and another, which is large."""
+
+    def __init__(self, first):
+        self.first, self.begun, self.reads = first, threading.Event(), 0
+
+    def read_into(self, file, buffer, offset):
+        if file.path.name == self.first:
+            self.begun.wait(10)
+            raise KeyboardInterrupt
+        self.begun.set()
+        self.reads += 1
+        time.sleep(0.01)
+        return super().read_into(file, buffer[:1], offset)
+
+
+def test_a_signal_does_not_wait_for_a_large_blob(tmp_path):
+    with Store(tmp_path) as store:
+        create(store)
+        first, *rest = sorted(store.layout.blobs.iterdir())
+        large = rest[0].stat().st_size
+    with Store(tmp_path, Interrupted(first.name)) as store:
+        with pytest.raises(KeyboardInterrupt):
+            verify(store, jobs=2)
+
+        assert 0 < store.fs.reads < large
 
 
 def test_a_manifest_that_cannot_be_read_is_found_and_the_others_are_verified(tmp_path):
