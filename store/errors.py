@@ -91,6 +91,14 @@ def is_no_space(error: OSError) -> bool:
     return error.errno in _NO_SPACE
 
 
+_EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+
+
+def is_exhausted(error: OSError) -> bool:
+    """Whether descriptors or memory ran out: nothing is wrong with the file."""
+    return error.errno in _EXHAUSTED
+
+
 def from_os_error(error: OSError) -> IngotError:
     """Translate what the operating system refused into the user's terms."""
     what = error.strerror or str(error)
@@ -100,7 +108,8 @@ def from_os_error(error: OSError) -> IngotError:
         return NoSpaceError(
             f"{where}{what}", code="E_NOSPACE", hint="Free some space and run the command again"
         )
-    return StorageError(f"{where}{what} ({name})", code="E_IO")
+    hint = "Use fewer `--jobs`" if is_exhausted(error) else None
+    return StorageError(f"{where}{what} ({name})", code="E_IO", hint=hint)
 
 
 def in_words(error: IngotError | OSError) -> str:

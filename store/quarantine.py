@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from store.digest import Digest
-from store.errors import IngotError
+from store.errors import IngotError, is_exhausted
 from store.fs import Kind, Status
 from store.parallel import Stop
 from store.store import Store
@@ -49,7 +49,9 @@ def examine(store: Store, digest: Digest, stop: Stop | None = None) -> Suspect |
             is_good = store.blobs.digest_of(file, check) == digest
     except IngotError:  # gone, or no file any more, since we looked
         return Suspect(digest, None, is_bad=False)
-    except OSError:
+    except OSError as error:
+        if is_exhausted(error):
+            raise
         return Suspect(digest, seen, is_bad=False)
     if is_good:
         return None

@@ -12,7 +12,7 @@ from store import limits
 from store.blobs import BlobRef
 from store.catalog import IGNORED, StoredManifest
 from store.digest import Digest
-from store.errors import IngotError
+from store.errors import IngotError, is_exhausted
 from store.findings import Finding, Problem, Report
 from store.fs import File, Kind, Status
 from store.json import JsonError, loads
@@ -150,6 +150,8 @@ class _Verification:
                 name = str(entry.name)
                 findings.append(Finding(Problem.UNREADABLE, path, str(error), (name,)))
             except OSError as error:
+                if is_exhausted(error):
+                    raise
                 name, message = str(entry.name), f"cannot be read: {_reason(error)}"
                 findings.append(Finding(Problem.UNREADABLE, path, message, (name,)))
                 continue
@@ -190,6 +192,8 @@ class _Verification:
         except IngotError:  # gone since we looked
             return self._missing(digest, uses)
         except OSError as error:
+            if is_exhausted(error):
+                raise
             message = f"{_what(uses)} cannot be read: {_reason(error)}"
             return [Finding(Problem.UNREADABLE, str(digest), message, names)]
 

@@ -50,3 +50,8 @@ def test_exit_codes_are_those_that_are_promised():
         "NetworkError": 10,
         "AuthError": 11,
     }
+
+
+def test_want_of_descriptors_comes_with_a_hint():
+    assert "--jobs" in (from_os_error(OSError(errno.EMFILE, "too many", "file")).hint or "")
+    assert from_os_error(OSError(errno.EIO, "broken", "file")).hint is None

@@ -14,6 +14,7 @@ from store import limits
 from store.errors import NotFoundError
 from store.fs import FileSystem
 from store.manifest import CONFIG_MEDIA_TYPE, Layer, Manifest, MediaType
+from store.quarantine import examine
 from store.store import Store
 from store.text import is_printable
 from store.verify import Problem, verify
@@ -482,6 +483,19 @@ def test_a_blob_that_cannot_be_read_is_found_and_the_others_are_verified(tmp_pat
     assert sorted(findings) == [Problem.MISSING, Problem.UNREADABLE]
     message = findings[Problem.UNREADABLE].message
     assert message == "(`a.weight`) cannot be read: input/output error"
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+def test_want_of_descriptors_or_memory_is_no_damage(store, monkeypatch, number):
+    def poor(_, path):
+        raise OSError(number, os.strerror(number), str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FileSystem, "open", poor)
+        for look in (lambda: verify(store), lambda: examine(store, DIGEST)):
+            with pytest.raises(OSError) as caught:  # noqa: PT011 - its number tells
+                look()
+            assert caught.value.errno == number
 
 
 class Interrupted(FileSystem):
