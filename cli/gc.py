@@ -11,7 +11,7 @@ import typer
 from cli.options import JsonOpt, StoreOpt, open_store
 
 if TYPE_CHECKING:
-    from store.gc import GcPlan
+    from store.mark import GcPlan
 
 
 def gc(
@@ -35,7 +35,8 @@ def gc(
     """
     from cli.console import out, out_json
     from store.errors import UsageError
-    from store.gc import EMPTY, GarbageCollector
+    from store.gc import GarbageCollector
+    from store.mark import EMPTY
 
     can_ask = None not in (sys.stdin, sys.stderr) and sys.stdin.isatty()
     interactive = can_ask and not json

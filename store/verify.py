@@ -69,11 +69,6 @@ def _what(uses: list[_Use]) -> str:
     return f"({first}{more})"
 
 
-def _reason(error: OSError) -> str:
-    # The path is told beside it.
-    return error.strerror or str(error)
-
-
 def _claim(use: _Use) -> tuple[object, ...]:
     # What one use of a blob says of it; the same blob in ten models is looked at once.
     layer = use.layer
@@ -152,7 +147,7 @@ class _Verification:
             except OSError as error:
                 if is_exhausted(error):
                     raise
-                name, message = str(entry.name), f"cannot be read: {_reason(error)}"
+                name, message = str(entry.name), f"cannot be read: {error.strerror or error}"
                 findings.append(Finding(Problem.UNREADABLE, path, message, (name,)))
                 continue
             if found is not None:  # else removed since it was listed
@@ -194,7 +189,7 @@ class _Verification:
         except OSError as error:
             if is_exhausted(error):
                 raise
-            message = f"{_what(uses)} cannot be read: {_reason(error)}"
+            message = f"{_what(uses)} cannot be read: {error.strerror or error}"
             return [Finding(Problem.UNREADABLE, str(digest), message, names)]
 
     def _missing(self, digest: Digest, uses: list[_Use]) -> list[Finding]:

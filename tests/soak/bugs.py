@@ -135,12 +135,12 @@ def _locks() -> Iterator[Bug]:
         'self._take("store", exclusive=False',
     )
     yield _bug(
-        "gc ignores pins", "A J", "store/gc", "                named |= self._pins(folder)\n"
+        "gc ignores pins", "A J", "store/mark", "                named |= self._pins(folder)\n"
     )
     yield _bug(
         "gc takes every writer for dead",
         "A J",
-        "store/gc",
+        "store/mark",
         "        if lock is None:\n            return True",
         "        if lock is None:\n            return False",
     )
@@ -154,7 +154,7 @@ def _locks() -> Iterator[Bug]:
     yield _bug(
         "gc passes over manifests that it cannot read",
         "units",
-        "store/gc",
+        "store/mark",
         '_refuse(f"`{shown}` cannot be read: {error}")',
         "continue",
     )

@@ -7,7 +7,8 @@ import pytest
 
 from store.errors import BusyError, IntegrityError
 from store.fs import FileSystem
-from store.gc import EMPTY, GarbageCollector
+from store.gc import GarbageCollector
+from store.mark import EMPTY
 from store.memo import Memo
 from store.store import Store
 from store.verify import verify

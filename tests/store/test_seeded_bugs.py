@@ -13,6 +13,7 @@ from store.durable import write_small
 from store.fs import Kind
 from store.gc import GarbageCollector
 from store.lock import StoreLock
+from store.mark import Marking
 from store.store import Store
 from store.writer import Writer
 from tests.store import races
@@ -155,7 +156,7 @@ def ignore_a_failed_write(patch):
 
 
 def take_unreadable_pins_for_none(patch):
-    read = GarbageCollector._read
+    read = Marking._read
 
     def easy_going(self, path):
         try:
@@ -163,7 +164,7 @@ def take_unreadable_pins_for_none(patch):
         except OSError:
             return ""
 
-    patch.setattr(GarbageCollector, "_read", easy_going)
+    patch.setattr(Marking, "_read", easy_going)
 
 
 # Locks and pins.
@@ -179,11 +180,11 @@ def no_pins(patch):
 
 
 def no_pins_in_gc(patch):
-    patch.setattr(GarbageCollector, "_pins", lambda *_: set())
+    patch.setattr(Marking, "_pins", lambda *_: set())
 
 
 def every_writer_is_dead(patch):
-    patch.setattr(GarbageCollector, "_is_alive", lambda *_: False)
+    patch.setattr(Marking, "_is_alive", lambda *_: False)
 
 
 def no_shared_lock(patch):

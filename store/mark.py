@@ -1,0 +1,229 @@
+"""Mark: find what no manifest and no living writer names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NoReturn
+
+from store.digest import Digest
+from store.errors import IngotError, IntegrityError
+from store.fs import FileSystem, Kind
+from store.store import Store
+from store.text import printable
+from store.writer import LOCK, PINS, PURPOSE, WriterId
+
+
+@dataclass(frozen=True, slots=True)
+class Doomed:
+    """A blob that nothing names.
+
+    Attributes:
+        size: bytes.
+    """
+
+    digest: Digest
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A writer's folder whose process is gone.
+
+    Attributes:
+        folder: its name in `tmp/`.
+        purpose: what it was doing, such as the name of a model.
+        nbytes: of its partial files.
+        blobs: how many finished blobs it had pinned.
+        pinned_bytes: of those that nothing names and that will go.
+    """
+
+    folder: str
+    purpose: str
+    nbytes: int
+    blobs: int
+    pinned_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class GcPlan:
+    """What gc would remove.
+
+    Attributes:
+        blobs: that no manifest and no living writer names.
+        unfinished: folders of dead writers.
+        quarantined: names in `quarantine/` with their bytes.
+        kept: writers that live, or may live on another host.
+        litter: other names in `tmp/`.
+        host: this one.
+    """
+
+    blobs: tuple[Doomed, ...]
+    unfinished: tuple[Unfinished, ...]
+    quarantined: tuple[tuple[str, int], ...]
+    kept: tuple[WriterId, ...]
+    litter: tuple[str, ...]
+    host: str = ""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that are freed."""
+        return (
+            sum(blob.size for blob in self.blobs)
+            + sum(writer.nbytes for writer in self.unfinished)
+            + sum(size for _, size in self.quarantined)
+        )
+
+    @property
+    def foreign(self) -> tuple[WriterId, ...]:
+        """Writers of other hosts, of which nobody here can tell whether they live."""
+        return tuple(writer for writer in self.kept if writer.host != self.host)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to remove."""
+        return not (self.blobs or self.unfinished or self.quarantined or self.litter)
+
+
+EMPTY: Final = GcPlan((), (), (), (), ())
+"""Nothing to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marking:
+    """One look at a store; the caller holds the exclusive lock, where there is one.
+
+    Attributes:
+        forget: hosts whose writers are known to be dead.
+    """
+
+    store: Store
+    forget: frozenset[str]
+
+    def run(self, own: Path | None) -> GcPlan:
+        """Read every root and say what is left.
+
+        Args:
+            own: folder of the writer that gc itself is, or None.
+
+        Raises:
+            IntegrityError: a manifest cannot be read.
+        """
+        fs, layout = self.store.fs, self.store.layout
+        named = self._named()
+        alive: list[WriterId] = []
+        dead: list[tuple[str, set[Digest]]] = []
+        litter: list[str] = []
+        for folder, kind in _entries(fs, layout.tmp):
+            if own is not None and folder == own.name:
+                continue
+            identity = WriterId.parse(folder)
+            if kind is not Kind.DIRECTORY or identity is None:
+                litter.append(folder)
+            elif self._is_alive(identity):
+                alive.append(identity)
+                named |= self._pins(folder)
+            else:
+                dead.append((folder, self._pins(folder)))
+        doomed = self._unnamed(named)
+        sizes = {blob.digest: blob.size for blob in doomed}
+        return GcPlan(
+            doomed,
+            tuple(self._unfinished(folder, pins, sizes) for folder, pins in dead),
+            tuple(self._quarantined()),
+            tuple(alive),
+            tuple(litter),
+            fs.machine()[0],
+        )
+
+    def _named(self) -> set[Digest]:
+        named: set[Digest] = set()
+        for entry in self.store.catalog.entries():
+            shown = printable(str(entry.path.relative_to(self.store.layout.root)))
+            if entry.name is None:
+                _refuse(f"`{shown}` is no manifest: {entry.why}", hint=_STRAY)
+            try:
+                manifest = self.store.catalog.get(entry.name).parse()
+            except IngotError as error:
+                _refuse(f"`{shown}` cannot be read: {error}")
+            if not manifest.is_supported:
+                _refuse(f"`{shown}` has an unknown schema or media type")
+            named.update(ref.digest for ref in manifest.blobs)
+        return named
+
+    def _is_alive(self, identity: WriterId) -> bool:
+        host, boot = self.store.fs.machine()
+        if identity.host != host:
+            return identity.host not in self.forget
+        if identity.boot != boot:
+            return False
+        lock = self.store.fs.try_lock(
+            self.store.layout.tmp / str(identity) / LOCK, exclusive=True
+        )
+        if lock is None:
+            return True
+        self.store.fs.close(lock)
+        return False
+
+    def _pins(self, folder: str) -> set[Digest]:
+        # The last line of a writer that was killed may be torn.
+        text = self._read(self.store.layout.tmp / folder / PINS)
+        names = (pin.replace(":", "-", 1) for pin in text.split())
+        return {digest for name in names if (digest := Digest.from_file_name(name))}
+
+    def _unnamed(self, named: set[Digest]) -> tuple[Doomed, ...]:
+        doomed: list[Doomed] = []
+        if self.store.fs.status(self.store.layout.blobs) is None:
+            return ()
+        for _, digest, _ in self.store.blobs.digests():
+            if digest is not None and digest not in named:
+                seen = self.store.blobs.status(digest)
+                doomed.append(Doomed(digest, seen.size if seen else 0))
+        return tuple(doomed)
+
+    def _unfinished(
+        self, folder: str, pins: set[Digest], doomed: dict[Digest, int]
+    ) -> Unfinished:
+        path = self.store.layout.tmp / folder
+        nbytes = sum(size for _, size in _sizes(self.store.fs, path))
+        purpose = printable(self._read(path / PURPOSE))
+        going = sum(doomed.get(pin, 0) for pin in pins)
+        return Unfinished(folder, purpose, nbytes, len(pins), going)
+
+    def _quarantined(self) -> Iterable[tuple[str, int]]:
+        return _sizes(self.store.fs, self.store.layout.quarantine)
+
+    def _read(self, path: Path) -> str:
+        # Pins that are there and cannot be read must stop gc: their blobs would go.
+        try:
+            file = self.store.fs.open(path)
+        except FileNotFoundError:
+            return ""
+        try:
+            size = self.store.fs.status_of(file).size
+            return self.store.fs.read(file, size, 0).decode("utf-8", "replace")
+        finally:
+            self.store.fs.close(file)
+
+
+def _entries(fs: FileSystem, directory: Path) -> list[tuple[str, Kind]]:
+    return [] if fs.status(directory) is None else fs.entries(directory)
+
+
+def _sizes(fs: FileSystem, directory: Path) -> list[tuple[str, int]]:
+    found = []
+    for name, _ in _entries(fs, directory):
+        seen = fs.status(directory / name)
+        found.append((name, seen.size if seen and seen.kind is Kind.FILE else 0))
+    return found
+
+
+_UNREADABLE: Final = (
+    "gc must know every root: create that model again, or untag it with `ingot rm`"
+)
+_STRAY: Final = "gc must know every root: move what is no manifest out of manifests/"
+
+
+def _refuse(message: str, hint: str = _UNREADABLE) -> NoReturn:
+    raise IntegrityError(f"{message}; nothing was removed", code="E_GC_REFUSED", hint=hint)
