@@ -58,6 +58,16 @@ def test_the_readme_tells_of_every_command(command):
 
 
 @each_command
+def test_the_readme_tells_of_every_flag(command):
+    options = run(command, "--help").stdout.partition("Options:\n")[2]
+    text = README.read_text(encoding="utf-8")
+
+    flags = re.findall(r"^  (?:-\w, )?(--[a-z-]+)", options, re.MULTILINE)
+    assert len(flags) >= 3
+    assert [flag for flag in flags if not re.search(rf"{flag}(?![\w-])", text)] == []
+
+
+@each_command
 def test_the_example_of_the_help_is_a_call_that_parses(command, store):
     text = " ".join(run(command, "--help").stdout.split())
     words = re.search(rf"Example: (ingot {command} ?.*?) ?(?:Arguments|Options):", text)[1]
