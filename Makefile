@@ -31,6 +31,8 @@ soak: $(VENV)/.dev
 	$(BIN)/pytest -m slow
 	$(BIN)/python tests/soak/concurrency.py --seconds 60 --command $(BIN)/ingot
 	$(BIN)/python tests/soak/kills.py --kills 100 --command $(BIN)/ingot
+	$(BIN)/python tests/soak/kills.py --kills 50 --signal TERM --command $(BIN)/ingot
+	$(BIN)/python tests/soak/kills.py --kills 50 --signal INT --command $(BIN)/ingot
 	$(BIN)/python tests/soak/syscalls.py --every 4
 	$(BIN)/python tests/soak/power_cut.py --cuts 120 --command $(BIN)/ingot
 	$(BIN)/python tests/soak/full_disk.py --sizes 64

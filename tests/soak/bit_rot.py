@@ -14,14 +14,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
-import shutil
-import socket
 import sys
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,6 +28,7 @@ from tests.importer.builders import model
 from tests.soak import disks
 from tests.soak.forked import ForkedIngot, load
 from tests.soak.harness import print_lines
+from tests.soak.rot import DAMAGES
 
 TENSORS = 130  # in each source, of which they share 60
 SHARED = 60
@@ -103,7 +100,7 @@ class Rot:
             how = list(DAMAGES)[(index + number) % len(DAMAGES)]
             damage, problem = DAMAGES[how]
             blob.chmod(0o600)
-            damage(self, blob)
+            damage(blob, self.rng, self.outside)
             damaged[blob.name] = (how, problem)
         kept = self.outside_content()
         if number % 2 == 0:
@@ -146,85 +143,6 @@ class Rot:
     def complain(self, problems: list[str | None] | list[str]) -> None:
         """Note violations."""
         self.report.violations += (problem for problem in problems if problem)
-
-
-def _flip(rot: Rot, blob: Path) -> None:
-    content = bytearray(blob.read_bytes())
-    content[rot.rng.randrange(len(content))] ^= 1 << rot.rng.randrange(8)
-    blob.write_bytes(content)
-
-
-def _zero(rot: Rot, blob: Path) -> None:
-    content = bytearray(blob.read_bytes())
-    start = rot.rng.randrange(len(content) // 2)
-    content[start:] = bytes(len(content) - start)
-    blob.write_bytes(content)
-
-
-def _shorten(rot: Rot, blob: Path) -> None:
-    os.truncate(blob, rot.rng.randrange(1, blob.stat().st_size))
-
-
-def _extend(rot: Rot, blob: Path) -> None:
-    os.truncate(blob, blob.stat().st_size + rot.rng.randrange(1, 5000))
-
-
-def _swap(rot: Rot, blob: Path) -> None:
-    # With the bytes of another tensor of the same size: a good blob under a wrong name.
-    size = blob.stat().st_size
-    header = blob.read_bytes()[:-64]
-    blob.write_bytes(header + rot.rng.randbytes(size - len(header)))
-
-
-def _directory(_: Rot, blob: Path) -> None:
-    blob.unlink()
-    blob.mkdir()
-    (blob / "inside").write_bytes(b"x")
-
-
-def _pipe(_: Rot, blob: Path) -> None:
-    blob.unlink()
-    os.mkfifo(blob)
-
-
-def _socket(_: Rot, blob: Path) -> None:
-    blob.unlink()
-    with socket.socket(socket.AF_UNIX) as made:
-        # The name of a socket has 108 bytes at most.
-        descriptor = os.open(blob.parent, os.O_RDONLY)
-        try:
-            made.bind(f"/proc/self/fd/{descriptor}/{blob.name}")
-        finally:
-            os.close(descriptor)
-
-
-def _link(rot: Rot, blob: Path) -> None:
-    target = rot.outside / blob.name
-    shutil.copyfile(blob, target)
-    blob.unlink()
-    blob.symlink_to(target)
-
-
-def _loop(_: Rot, blob: Path) -> None:
-    blob.unlink()
-    blob.symlink_to(blob.name)
-
-
-DAMAGES: dict[str, tuple[Callable[[Rot, Path], None], str]] = {
-    "a flipped bit": (_flip, "digest"),
-    "zeros to the end": (_zero, "digest"),
-    "other data": (_swap, "digest"),
-    "cut short": (_shorten, "size"),
-    "empty": (lambda _, blob: os.truncate(blob, 0), "size"),
-    "longer": (_extend, "size"),
-    "gone": (lambda _, blob: blob.unlink(), "missing"),
-    "a directory": (_directory, "kind"),
-    "a pipe": (_pipe, "kind"),
-    "a link": (_link, "kind"),
-    "a link to itself": (_loop, "kind"),
-}
-if sys.platform == "linux":
-    DAMAGES["a socket"] = (_socket, "kind")
 
 
 def write_sources(directory: Path) -> None:
