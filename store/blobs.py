@@ -162,6 +162,9 @@ class BlobStore:
         return Digest(sha256.hexdigest())
 
     def _note(self, digest: Digest) -> None:
+        # What was not synced nobody may believe: a later import would call it durable.
+        if not self.fs.is_durable:
+            return
         # After the rename, because renaming changes the ctime.
         if (installed := self.status(digest)) is not None:
             self.memo.note(digest, installed)

@@ -82,6 +82,15 @@ def test_a_known_blob_is_not_touched(store):
     assert store.blobs.status(REF.digest) == before
 
 
+def test_what_was_not_synced_is_known_to_nobody(store):
+    hasty = Store(store.layout.root)
+    hasty.fs.is_durable = False
+    put(hasty)
+    hasty.close()
+
+    assert put(store) == (REF, Installed.RENEWED)
+
+
 def test_a_blob_that_the_memo_does_not_know_is_renewed(store):
     put(store)
     damage(store, bytes(REF.size))
