@@ -17,6 +17,7 @@ QUANTIZING_BASE: Final = 160 * _MIB
 PER_THREAD: Final = 6 * _MIB
 """Two chunks of the source, what they become, arrays on the way, a stack."""
 
+_DIGITS: Final = 20
 _PROC: Final = Path("/proc/self/cgroup")
 _MOUNT: Final = Path("/sys/fs/cgroup")
 
@@ -47,7 +48,7 @@ def memory(proc: Path = _PROC, mount: Path = _MOUNT) -> int | None:
         limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     for group in _groups("memory", proc, mount):
         for name in ("memory.max", "memory.high", "memory.limit_in_bytes"):
-            limits += [int(text) for text in _words(group / name) if text.isdecimal()]
+            limits += [int(text) for text in _words(group / name) if _is_number(text)]
     return min((limit for limit in limits if limit > 0), default=None)
 
 
@@ -102,7 +103,7 @@ def _quota(group: Path) -> tuple[int, int]:
         *_words(group / "cpu.cfs_quota_us"),
         *_words(group / "cpu.cfs_period_us"),
     )
-    if len(words) == 2 and all(word.isdecimal() for word in words):  # noqa: PLR2004
+    if len(words) == 2 and all(map(_is_number, words)):  # noqa: PLR2004
         return int(words[0]), int(words[1])
     return 0, 0
 
@@ -110,5 +111,10 @@ def _quota(group: Path) -> tuple[int, int]:
 def _words(path: Path) -> tuple[str, ...]:
     try:
         return tuple(path.read_text(encoding="ascii").split())
-    except (OSError, UnicodeDecodeError):
+    except (OSError, ValueError):  # not there, no text, or no path at all
         return ()
+
+
+def _is_number(text: str) -> bool:
+    # The kernel's have 64 bits; python refuses to read 4301 digits.
+    return text.isdecimal() and len(text) <= _DIGITS

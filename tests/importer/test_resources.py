@@ -71,6 +71,8 @@ QUOTAS = {
         64,
     ),
     "nonsense": ("0::/\nx\n::::\n", {"cpu.max": "all of it\xe9"}, 64),
+    "a path that is none": ("0::/a\0b\n", {"cpu.max": "200000 100000\n"}, 2),
+    "no number that fits": ("0::/\n", {"cpu.max": f"{'9' * 5000} 100000\n"}, 64),
     "zeros": ("0::/\n", {"cpu.max": "0 0\n"}, 64),
 }
 
@@ -101,6 +103,12 @@ def test_without_control_groups_there_are_cores_and_memory(tmp_path):
 )
 def test_a_limit_of_memory_counts(group, proc, files):
     assert memory(*group(proc, files)) == GIB // 8
+
+
+def test_a_limit_of_memory_that_is_no_number_counts_not(group, tmp_path):
+    there = memory(tmp_path / "none", tmp_path)
+
+    assert memory(*group("0::/\n", {"memory.max": "9" * 5000})) == there
 
 
 @pytest.mark.parametrize(
