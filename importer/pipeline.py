@@ -97,6 +97,8 @@ def plan_import(
     Raises:
         IngotError: the source cannot be imported as it was asked.
     """
+    # Here already, because a source on the Hub is fetched before its tensors are known.
+    affordable(request.threads, request.max_memory, quantizes=False)
     with _inventory(request, listen, only_headers=only_headers) as inventory:
         _check_apart(inventory.root, store.layout.root.resolve())
         check_reference(

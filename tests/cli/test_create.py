@@ -244,6 +244,12 @@ def test_a_limit_of_memory_that_is_none_or_too_small_is_a_usage_error(store, siz
     assert manifest_digest(store, "m") is None
 
 
+def test_a_limit_of_memory_that_no_import_fits_is_refused_before_the_source_is_read(store):
+    words = ("create", "m", "/none", "--max-memory", "16M")
+
+    assert "--max-memory" in run(*words, store=store).failed(2)
+
+
 def test_measuring_without_syncs_makes_the_same_model(store, filled_store):
     run("create", "kept", LLAMA, "--no-fsync", store=store).succeeded()
 
