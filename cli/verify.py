@@ -134,6 +134,8 @@ def _repair_lines(done: Repair) -> Iterator[str]:
     for bad in done.quarantined:
         models = f" [{', '.join(bad.models)}]" if bad.models else ""
         yield printable(f"quarantined: {bad.digest}{models}", 2000)
+    if done.hindrance:
+        yield printable(f"not quarantined: {done.hindrance}", 2000)
     for loss in done.losses:
         for reason in loss.reasons[:_REASONS]:
             yield printable(f"not repaired: {loss.model}: {reason}", 2000)
@@ -174,6 +176,7 @@ def _print_json(
                 {"digest": str(bad.digest), "models": list(bad.models)}
                 for bad in done.quarantined
             ],
+            "not_quarantined": done.hindrance or None,
             "remaining": [_finding(finding) for finding in done.remaining],
             "damaged": [
                 {"model": loss.model, "command": loss.command, "reasons": list(loss.reasons)}

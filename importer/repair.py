@@ -11,7 +11,7 @@ from importer.events import Listener, silent
 from importer.healing import DamagedModel, Healing, Repaired
 from importer.remake import Making, making_of
 from store import Digest, ModelName, Store
-from store.errors import IngotError, IntegrityError, in_words
+from store.errors import BusyError, IngotError, IntegrityError, UnsupportedError, in_words
 from store.findings import Finding, Problem, Report
 from store.parallel import Stop, each
 from store.quarantine import Suspect, examine, quarantine
@@ -52,12 +52,14 @@ class Repair:
     Attributes:
         remaining: findings that still hold.
         losses: the models of these, sorted by name.
+        hindrance: why nothing could be put into quarantine, or empty.
     """
 
     repaired: tuple[Repaired, ...] = ()
     quarantined: tuple[Quarantined, ...] = ()
     remaining: tuple[Finding, ...] = ()
     losses: tuple[Loss, ...] = ()
+    hindrance: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +89,6 @@ class Repairer:
 
         Raises:
             NoSpaceError: it does not fit; nothing was moved.
-            BusyError: the lock was not free in time.
-            UnsupportedError: locks do nothing here, so nothing was put into quarantine.
         """
         if not report.findings:
             return Repair()
@@ -99,7 +99,12 @@ class Repairer:
         repaired = healing.run(models) if models else ()
         healed = {blob.digest for blob in repaired}
         sick = {digest: found for digest, found in suspects.items() if digest not in healed}
-        moved = quarantine(self.store, sick.values())
+        moved: tuple[Digest, ...] = ()
+        hindrance = ""
+        try:
+            moved = quarantine(self.store, sick.values())
+        except (BusyError, UnsupportedError) as error:
+            hindrance = str(error)  # what was found and healed is to be told all the same
         # What was not moved, another process may have healed meanwhile.
         still = self._examine(sick.keys() - set(moved)).keys()
         lost = {*moved, *still}
@@ -111,6 +116,7 @@ class Repairer:
             tuple(Quarantined(digest, _users(models, digest)) for digest in moved),
             remaining,
             tuple(self._loss(name, models) for name in sorted(concerned)),
+            hindrance,
         )
 
     def _examine(self, digests: Iterable[Digest]) -> dict[Digest, Suspect]:

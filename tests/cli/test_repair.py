@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 
+from store.lock import StoreLock
 from tests.check_store import check_store, snapshot
 from tests.cli.runner import run, spawn
 from tests.importer.builders import MODELS, model
@@ -176,3 +177,27 @@ def test_gc_frees_what_was_quarantined(store):
     run("gc", "--yes", store=store).succeeded()
 
     assert check_store(store, after_gc=True) == []
+
+
+def test_where_nothing_can_be_moved_what_was_found_and_healed_is_told(
+    store, damaged, source, monkeypatch
+):
+    monkeypatch.setattr(StoreLock, "is_effective", lambda _: False)
+    bad, missing = damaged
+    healed = run("verify", "--repair", "--json", store=store)
+    assert healed.succeeded().document["not_quarantined"] is None
+    bad.chmod(0o600)
+    bad.write_bytes(bad.read_bytes()[:-1] + b"\x1b")
+    missing.unlink()
+    shutil.rmtree(source)
+
+    text = run("verify", "--repair", store=store).clean()
+    document = run("verify", "--repair", "--json", store=store).clean().document
+
+    assert text.code == 5
+    assert f"digest: {digest(bad)} " in text.stdout
+    assert "not quarantined: locks do nothing" in text.stdout
+    assert "ingot create m:latest" in text.stdout
+    assert bad.exists()
+    assert "locks do nothing" in document["not_quarantined"]
+    assert {one["problem"] for one in document["remaining"]} == {"digest", "missing"}
