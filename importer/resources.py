@@ -1,9 +1,11 @@
-"""What this process may use of the machine: cores and memory, and the threads that follow."""
+"""What this process may use of the machine, and how many threads that suffices for."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import resource
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -16,6 +18,10 @@ QUANTIZING_BASE: Final = 160 * _MIB
 """Bytes of a process before it has threads: python and our modules; numba and LLVM, too."""
 PER_THREAD: Final = 6 * _MIB
 """Two chunks of the source, what they become, arrays on the way, a stack."""
+_BASE_FILES: Final = 64
+"""Descriptors of a process before it has threads: ours, and what it was started with."""
+_FILES_PER_THREAD: Final = 5
+"""Two sources (its own, and one of those it helped), a blob to fill, two to be synced."""
 
 _DIGITS: Final = 20
 _PROC: Final = Path("/proc/self/cgroup")
@@ -53,7 +59,7 @@ def memory(proc: Path = _PROC, mount: Path = _MOUNT) -> int | None:
 
 
 def affordable(threads: int, max_memory: int | None, *, quantizes: bool) -> int:
-    """The number of threads, at most `threads`, whose buffers fit.
+    """The number of threads, at most `threads`, whose buffers and open files fit.
 
     Args:
         threads: that are wanted.
@@ -63,6 +69,7 @@ def affordable(threads: int, max_memory: int | None, *, quantizes: bool) -> int:
     Raises:
         UsageError: the user allows less than one thread needs.
     """
+    threads = min(threads, max(1, (_open_files() - _BASE_FILES) // _FILES_PER_THREAD))
     base = QUANTIZING_BASE if quantizes else PLAIN_BASE
     limit = max_memory
     if limit is None:
@@ -78,6 +85,11 @@ def affordable(threads: int, max_memory: int | None, *, quantizes: bool) -> int:
             hint="Allow more, or leave the limit out",
         )
     return min(threads, (limit - base) // PER_THREAD)
+
+
+def _open_files() -> int:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if soft == resource.RLIM_INFINITY else soft
 
 
 def _groups(controller: str, proc: Path, mount: Path) -> Iterator[Path]:

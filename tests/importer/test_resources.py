@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 
 import pytest
 
@@ -137,3 +138,13 @@ def test_without_a_limit_most_of_what_is_there_may_be_used(monkeypatch, there, e
     monkeypatch.setattr(resources, "memory", lambda: there)
 
     assert affordable(64, None, quantizes=True) == expected
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [(1024, 64), (128, 12), (64, 1), (10, 1), (resource.RLIM_INFINITY, 64)],
+)
+def test_threads_do_not_run_out_of_descriptors(monkeypatch, files, expected):
+    monkeypatch.setattr("resource.getrlimit", lambda _: (files, files))
+
+    assert affordable(64, 64 * GIB, quantizes=False) == expected
