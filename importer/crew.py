@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Self
@@ -53,9 +53,8 @@ class _Turn:
         """Whether another thread has done it."""
         return self.task is not None and self.task.done()
 
-    @property
-    def is_free(self) -> bool:
-        """Whether nobody has begun, and nobody will now but we."""
+    def take(self) -> bool:
+        """Keep others from beginning; tell whether nobody had."""
         return self.placed is None and (self.task is None or self.task.cancel())
 
 
@@ -111,7 +110,7 @@ class Crew:
             with self.buffer(chunk.nbytes) as buffer:
                 yield chunk, self._read(chunk, buffer)
 
-    def place(self, job: Job, blob: BlobWriter) -> Iterator[Placed]:
+    def place(self, job: Job, blob: BlobWriter) -> Generator[Placed]:
         """Encode a blob's chunks and write what they become; give them in their order."""
         chunks = cut(job, CHUNK)
         ahead: deque[_Turn] = deque()
@@ -139,7 +138,7 @@ class Crew:
         """Give the first of some chunks; while others have it, do what nobody has begun."""
         first = ahead[0]
         while first.placed is None and not first.is_done:
-            mine = next((turn for turn in ahead if turn.is_free), None)
+            mine = next((turn for turn in ahead if turn.take()), None)
             if mine is None:
                 break
             mine.placed = self._place(mine.chunk, blob)

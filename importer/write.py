@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -191,21 +192,23 @@ class _Engine:
         name = _name(job)
         fingerprints = _Fingerprints(self._reuse)
         nonfinite = 0
-        for chunk, rows, encoded, _ in self._crew.place(job, blob):
-            fingerprints.update(chunk, rows)
-            for part in encoded.parts[: None if chunk.is_whole else 1]:
-                blob.hash(part)
-            nonfinite += encoded.nonfinite
-            self._tell(Wrote(name, sum(map(len, encoded.parts))))
-            if chunk.ends_tensor and chunk.tensor is not None:
-                if nonfinite and not self._allow_nonfinite:
-                    raise _nonfinite(chunk.tensor, nonfinite)
-                nonfinite = 0
-                if not chunk.is_whole:
-                    # The small parts: their pieces are not next to each other in time.
-                    with self._crew.buffer() as buffer:
-                        rest = sum(part.nbytes for part in chunk.tensor.parts[1:])
-                        blob.hash_placed(rest, buffer)
+        # Closed before the blob is: those who work ahead write to its file.
+        with contextlib.closing(self._crew.place(job, blob)) as placed:
+            for chunk, rows, encoded, _ in placed:
+                fingerprints.update(chunk, rows)
+                for part in encoded.parts[: None if chunk.is_whole else 1]:
+                    blob.hash(part)
+                nonfinite += encoded.nonfinite
+                self._tell(Wrote(name, sum(map(len, encoded.parts))))
+                if chunk.ends_tensor and chunk.tensor is not None:
+                    if nonfinite and not self._allow_nonfinite:
+                        raise _nonfinite(chunk.tensor, nonfinite)
+                    nonfinite = 0
+                    if not chunk.is_whole:
+                        # The small parts: their pieces are not next to each other in time.
+                        with self._crew.buffer() as buffer:
+                            rest = sum(part.nbytes for part in chunk.tensor.parts[1:])
+                            blob.hash_placed(rest, buffer)
         return fingerprints.found
 
     def _read(self, job: Job) -> list[bytes]:
