@@ -36,7 +36,7 @@ class Experts(StrEnum):
 
 @unique
 class OnMisaligned(StrEnum):
-    """What becomes of a tensor that groups do not fit; `Misaligned` without numpy's price."""
+    """What becomes of a tensor that groups do not fit: `Misaligned`, cheaper to import."""
 
     KEEP = "keep"
     ADJUST = "adjust"

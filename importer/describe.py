@@ -16,7 +16,6 @@ from store.tensorfile import elements
 
 _CONTEXT_KEYS: Final = ("max_position_embeddings", "n_positions", "max_sequence_length")
 _EMBEDDING_KEYS: Final = ("hidden_size", "n_embd", "d_model")
-_SINGULAR: Final = (MediaType.TEMPLATE, MediaType.SYSTEM, MediaType.PARAMS)
 
 
 class Share(NamedTuple):
