@@ -137,6 +137,7 @@ def test_a_limit_that_is_too_small_is_refused(quantizes):
 def test_without_a_limit_most_of_what_is_there_may_be_used(monkeypatch, there, expected):
     monkeypatch.setattr(resources, "memory", lambda: there)
 
+    monkeypatch.setattr("resource.getrlimit", lambda _: (1024, 1024))
     assert affordable(64, None, quantizes=True) == expected
 
 
