@@ -55,9 +55,12 @@ def dense(nbytes: int) -> Checkpoint:
 
 
 def tuned(nbytes: int) -> Checkpoint:
-    """Plan a fine-tune of `dense`: every tenth tensor has other weights."""
+    """Plan a fine-tune of `dense`: every tenth tensor has other weights.
+
+    From the third on, which leaves out the two largest: 9 % of the bytes instead of 15 %.
+    """
     base = dense(nbytes)
-    return Checkpoint(base.config, base.shapes, frozenset(sorted(base.shapes)[::10]))
+    return Checkpoint(base.config, base.shapes, frozenset(sorted(base.shapes)[2::10]))
 
 
 def moe(nbytes: int) -> Checkpoint:

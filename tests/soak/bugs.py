@@ -201,7 +201,7 @@ def _trust() -> Iterator[Bug]:
         "equal tensors have equal blobs",
         "units",
         "importer/reuse",
-        "sha256(revision + _header_digest(job) +",
+        "sha256(revision + form +",
         "sha256(revision +",
     )
     yield _bug(
