@@ -8,7 +8,7 @@ from typing import Final
 
 from importer.classify import Classification
 from importer.quant import Downcast, QuantSpec, Target, parse_target
-from importer.recipe import PLAIN, Misaligned, Recipe, Rule
+from importer.recipe import FLOATS, PLAIN, Misaligned, Recipe, Rule
 from importer.recipe_file import RecipeFile, read_recipe
 from store import limits
 from store.errors import UsageError
@@ -184,5 +184,5 @@ def _role(role: str, text: str) -> Rule:
     if ndim:
         globs = tuple(f"{glob.removesuffix('*')}*.weight" for glob in globs if "*" in glob[-1:])
         globs += tuple(f"{glob}.weight" for glob in _ROLES[role] if not glob.endswith("*"))
-    dtype = ("F64", "F32", "F16", "BF16") if isinstance(target, Downcast) else ()
+    dtype = FLOATS if isinstance(target, Downcast) else ()
     return Rule(globs, target, f"asked for by --{role}", ndim, dtype)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from importer.stored import StoredTensor, read_layer
 from store import BlobRef, Layer, MediaType, ModelName, Store
 from store.errors import IngotError
 from store.findings import Finding, Problem
+from store.parallel import Stop, each
 from store.verify import Progress
 
 
@@ -90,11 +90,15 @@ def compare(
     compared = [job for job, _ in pairs.jobs if isinstance(job, BlobPlan)]
     total = sum(_source_nbytes(job) for job, _ in pairs.jobs)
     _prepare(compared, is_ours=pairs.is_ours)
-    foreign = Foreign()
-    with ThreadPoolExecutor(jobs) as pool:
-        compare_one = _Comparer(store, foreign, lambda nbytes: progress(nbytes, total), pairs)
-        for found in pool.map(lambda pair: list(compare_one(*pair)), pairs.jobs):
-            pairs.findings += found
+    foreign, stop = Foreign(), Stop()
+
+    def tell(nbytes: int) -> None:
+        stop.check()
+        progress(nbytes, total)
+
+    compare_one = _Comparer(store, foreign, tell, pairs)
+    for found in each(lambda pair: list(compare_one(*pair)), pairs.jobs, jobs, stop):
+        pairs.findings += found
     return Comparison(
         tuple(
             Finding(Problem.SOURCE, subject, message, (str(name),))

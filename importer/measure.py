@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from importer.beside import beside
@@ -13,6 +12,7 @@ from importer.plan import BlobPlan, Plan
 from importer.quality import Quality
 from store import BlobRef, Store
 from store.errors import IntegrityError
+from store.parallel import Stop, each
 
 if TYPE_CHECKING:
     from importer.codecs.measure import Measure
@@ -48,27 +48,28 @@ def measure(
     nbytes = sum(tensor.source_nbytes for tensor in quantized)
     listen(Measuring(len(quantized), nbytes))
     prepare({tensor.codec for tensor in quantized}, nbytes, lambda: listen(Compiling()))
-    with ThreadPoolExecutor(threads) as pool:
-        found = pool.map(lambda pair: list(_measure(store, *pair)), jobs)
-        return [quality for blob in found for quality in blob]
+    stop = Stop()
+    found = each(lambda pair: list(_measure(store, *pair, stop)), jobs, threads, stop)
+    return [quality for blob in found for quality in blob]
 
 
-def _measure(store: Store, job: BlobPlan, ref: BlobRef) -> Iterator[Quality]:
+def _measure(store: Store, job: BlobPlan, ref: BlobRef, stop: Stop) -> Iterator[Quality]:
     from importer.codecs.measure import Measure  # noqa: PLC0415 - it imports numpy
 
-    measures: dict[str, Measure] = {}
+    current: Measure | None = None
     for pair in beside(store, job, ref):
+        stop.check()
         chunk, tensor = pair.chunk, pair.chunk.tensor
         if tensor is None or not isinstance(chunk.codec, Grouped):
             continue
-        measure = measures.setdefault(tensor.name, Measure(chunk.codec))
+        current = current or Measure(chunk.codec)
         if not pair.is_complete:
             raise IntegrityError(
                 f"blob {ref.digest} has not all of `{tensor.name}`", code="E_BLOB_MISSING"
             )
-        measure.add(pair.rows, pair.parts)
+        current.add(pair.rows, pair.parts)
         if chunk.ends_tensor:
-            found = measure.result()
+            found, current = current.result(), None
             yield Quality(
                 tensor.name,
                 str(tensor.quant),

@@ -29,7 +29,7 @@ def make_plan(inventory: Inventory, classification: Classification, recipe: Reci
         UsageError: a rule of the user's decides nothing.
         UnsupportedError: more tensors than a manifest may name, or quantized already.
     """
-    _check_floating(classification, recipe)
+    _check_not_quantized(classification, recipe)
     singles: list[TensorPlan] = []
     groups: dict[str, list[TensorPlan]] = {}
     depths = Depths(tensor.name for tensor in inventory.tensors)
@@ -128,7 +128,7 @@ def _facts(quant: QuantSpec) -> tuple[str, str]:
     return quant.name, str(quant.group_size)
 
 
-def _check_floating(classification: Classification, recipe: Recipe) -> None:
+def _check_not_quantized(classification: Classification, recipe: Recipe) -> None:
     if classification.scheme is not None and not recipe.is_plain:
         raise UnsupportedError(
             f"the source is quantized already ({classification.scheme})",

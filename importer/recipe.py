@@ -24,7 +24,8 @@ _QUANTIZED: Final[Mapping[str, str]] = {
     "F8_E5M2": "converted to BF16 first",
 }
 """The dtypes that can be quantized, and what is to be said of it."""
-_DOWNCAST: Final = frozenset({"F64", "F32", "F16", "BF16"})
+FLOATS: Final = ("F64", "F32", "F16", "BF16")
+"""The dtypes that can be downcast."""
 
 
 @unique
@@ -159,7 +160,7 @@ class Recipe:
             case Downcast(wanted):
                 if dtype == wanted:
                     return Decision(None, rule, f"{rule.reason}; it is {wanted} already")
-                if dtype in _DOWNCAST:
+                if dtype in FLOATS:
                     return Decision(rule.target, rule, rule.reason)
                 return Decision(None, rule, f"{dtype} is not downcast", fits=False)
             case spec:

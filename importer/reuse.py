@@ -113,7 +113,7 @@ class Reuse:
 
 def was_imported(store: Store, file: SourceFile) -> bool:
     """Whether this store has imported something of a source file as it is now."""
-    return bool(store.memo.pieces(file.location, _identity(file)))
+    return store.memo.has_pieces(file.location, _identity(file))
 
 
 def _identity(file: SourceFile) -> tuple[int, int, int, int]:

@@ -160,20 +160,23 @@ class Memo:
         Args:
             identity: device, inode, size, time of the last change.
         """
-        query = "SELECT device, inode, size, changed_ns, looked_ns FROM source WHERE path = ?"
-        key = (os.fsencode(path),)
+        key = os.fsencode(path)
+        query = "SELECT offset, nbytes, fingerprint FROM piece WHERE path = ? AND looked_ns = ?"
         with self._mutex:
-            row = self._one(query, key)
-            if row is None or row[:4] != identity or type(row[4]) is not int:
+            looked = self._look(key, identity)
+            if looked is None:
                 return {}
-            if identity[3] >= row[4] - _GRANULARITY_NS:
-                return {}
-            looked = self._looks[key[0]] = row[4]
-            query = (
-                "SELECT offset, nbytes, fingerprint FROM piece WHERE path = ? AND looked_ns = ?"
-            )
-            rows = self._run(query, [(*key, looked)])
+            self._looks[key] = looked
+            rows = self._run(query, [(key, looked)])
             return {(offset, size): found for offset, size, found in rows}
+
+    def has_pieces(self, path: Path, identity: _Identity) -> bool:
+        """Whether `pieces` would give any; they are not read, of which there may be 100 000."""
+        key = os.fsencode(path)
+        query = "SELECT 1 FROM piece WHERE path = ? AND looked_ns = ? LIMIT 1"
+        with self._mutex:
+            looked = self._look(key, identity)
+            return looked is not None and self._one(query, (key, looked)) is not None
 
     def look_at(self, path: Path, identity: _Identity, now_ns: int) -> None:
         """Begin to take notes of a source file as it is now, and forget what it was."""
@@ -203,6 +206,14 @@ class Memo:
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None
+
+    def _look(self, key: bytes, identity: _Identity) -> int | None:
+        """When a source file was last looked at, if it is as it was then."""
+        query = "SELECT device, inode, size, changed_ns, looked_ns FROM source WHERE path = ?"
+        row = self._one(query, (key,))
+        if row is None or row[:4] != identity or type(row[4]) is not int:
+            return None
+        return row[4] if identity[3] < row[4] - _GRANULARITY_NS else None
 
     def _later(self, statement: str, row: tuple[object, ...]) -> None:
         rows = self._unsaved.setdefault(statement, [])

@@ -6,6 +6,7 @@ no arithmetic.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -36,7 +37,7 @@ _BYTE: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Grouped:
+class Grouped(ABC):
     """A quantization of a family that the subclass names.
 
     Attributes:
@@ -55,14 +56,14 @@ class Grouped:
         return VALUE_DTYPES[self.dtype]
 
     @property
+    @abstractmethod
     def companions(self) -> tuple[tuple[str, str], ...]:
         """Suffix and dtype of the small parts, which have one element for each group."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def arithmetic(self) -> Arithmetic:
         """The rules of the family, in numpy."""
-        raise NotImplementedError
 
     def parts(self, shape: Shape) -> tuple[Part, ...]:
         """Packed words, then what belongs to each group."""

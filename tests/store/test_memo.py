@@ -253,6 +253,7 @@ def test_a_piece_that_was_noted_is_known_to_the_next_process(memo):
     memo.note_piece(SOURCE, 8, 16, b"print")
     memo.close()
 
+    assert memo.has_pieces(SOURCE, OLD)
     assert memo.pieces(SOURCE, OLD) == {(8, 16): b"print"}
 
 
@@ -264,6 +265,7 @@ def test_the_pieces_of_a_file_that_changed_are_not_known(memo, place):
 
     identity = tuple(value + (place == index) for index, value in enumerate(OLD))
     assert memo.pieces(SOURCE, identity) == {}
+    assert not memo.has_pieces(SOURCE, identity)
 
 
 def test_a_file_that_was_written_a_moment_before_the_look_is_not_believed(memo):
@@ -272,6 +274,7 @@ def test_a_file_that_was_written_a_moment_before_the_look_is_not_believed(memo):
     memo.close()
 
     assert memo.pieces(SOURCE, OLD) == {}
+    assert not memo.has_pieces(SOURCE, OLD)
 
 
 def test_another_look_forgets_the_pieces(memo):
@@ -282,6 +285,7 @@ def test_another_look_forgets_the_pieces(memo):
     memo.close()
 
     assert memo.pieces(SOURCE, NEW) == {}
+    assert not memo.has_pieces(SOURCE, NEW)
 
 
 def test_pieces_may_be_added_to_what_is_known(memo):
@@ -317,6 +321,7 @@ def test_what_was_never_looked_at_is_not_noted(memo):
     memo.close()
 
     assert memo.pieces(SOURCE, OLD) == {}
+    assert not memo.has_pieces(SOURCE, OLD)
 
 
 # What fingerprints gave.

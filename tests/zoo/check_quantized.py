@@ -8,13 +8,9 @@ not fit their rule, and how many differ from what `quantized_judge` expects.
 
 from __future__ import annotations
 
-import argparse
-import os
 import shlex
 import shutil
 import sys
-import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -23,11 +19,12 @@ from typing import Final
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.check_store import check_store
-from tests.zoo.check_zoo import LIBRARIES, SHOWN, Ingot
+from tests.zoo.check_zoo import SHOWN, Ingot, run_checks, say
 from tests.zoo.make_zoo import make
 from tests.zoo.quantizable import MODELS, QUANTIZABLE
 from tests.zoo.quantized_judge import Asked, Verdict, judge
 
+ROW: Final = "{:16}{:28}{:>8}{:>9}{:>8}  {}"
 WAYS: Final[Mapping[str, Asked]] = {
     "-q int4": Asked("int4"),
     "-q nvfp4": Asked("nvfp4"),
@@ -72,7 +69,7 @@ def check_all(names: Sequence[str], root: Path, argv: Sequence[str], *, keep: bo
     ingot.failures = []
     ingot.run("verify")
     of_store = [*ingot.failures, *check_store(ingot.store)]
-    _say(*(f"    store: {line}" for line in of_store), "")
+    say(*(f"    store: {line}" for line in of_store), "")
     _say_row("checkpoints", "", "tensors", "misfits", "differ", "quantized")
     differences = len(of_store)
     for way, verdicts in found.items():
@@ -92,41 +89,18 @@ def _print(name: str, way: str, verdict: Verdict, *, shown: int = SHOWN) -> None
     kinds = " + ".join(f"{count} {kind}" for kind, count in quantized)
     differences = verdict.differences
     _say_row(name, way, verdict.tensors, verdict.misfits, len(differences), kinds)
-    _say(*(f"    {line}" for line in differences[:shown]))
+    say(*(f"    {line}" for line in differences[:shown]))
 
 
 def _say_row(*cells: object) -> None:
-    _say("{:16}{:28}{:>8}{:>9}{:>8}  {}".format(*cells))
-
-
-def _say(*lines: str) -> None:
-    # At once: a run takes minutes, and somebody watches it through a pipe.
-    sys.stdout.write("".join(f"{line}\n" for line in lines))
-    sys.stdout.flush()
+    say(ROW.format(*cells))
 
 
 def main() -> int:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="for checkpoints and store")
-    parser.add_argument("--only", choices=sorted(QUANTIZABLE), metavar="NAME")
-    parser.add_argument("--command", metavar="ARGV", help="default: this Python's `-m cli`")
-    arguments = parser.parse_args()
-    argv = [sys.executable, "-m", "cli"]
-    if arguments.command:
-        argv = shlex.split(arguments.command)
-        argv[0] = os.path.abspath(shutil.which(argv[0]) or argv[0])
-    if arguments.keep and arguments.keep.exists():
-        parser.error(f"{arguments.keep} is there already")
-    started = time.monotonic()
-    _say(", ".join(f"{library} {version(library)}" for library in (*LIBRARIES, "mlx")))
-    _say_row("specimen", "way", "tensors", "misfits", "differ", "quantized")
-    names = [arguments.only] if arguments.only else list(QUANTIZABLE)
-    with tempfile.TemporaryDirectory(prefix="ingot-zoo-") as temporary:
-        root = (arguments.keep or Path(temporary)).resolve()
-        differences = check_all(names, root, argv, keep=arguments.keep is not None)
-    _say(f"{time.monotonic() - started:.0f} s")
-    return 1 if differences else 0
+    columns = "specimen", "way", "tensors", "misfits", "differ", "quantized"
+    say(f"mlx {version('mlx')}")
+    return run_checks(__doc__, QUANTIZABLE, ROW.format(*columns), check_all)
 
 
 if __name__ == "__main__":

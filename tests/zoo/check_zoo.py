@@ -34,6 +34,7 @@ from tests.zoo.make_zoo import ZOO, make
 from tests.zoo.readers import NAMESPACE, Checkpoint, read_source, read_stored
 
 LIBRARIES: Final = ("transformers", "diffusers", "safetensors", "torch")
+ROW: Final = "{:24}{:43}{:13}{:>8}{:>7}{:>6}{:>9}  {}"
 FLOATING: Final = ("F", "BF", "C")
 SHOWN: Final = 10
 """Differences of one specimen that are printed; all are counted."""
@@ -183,9 +184,9 @@ def check_all(names: Sequence[str], root: Path, argv: Sequence[str], *, keep: bo
     ingot.failures = []
     ingot.run("verify")
     of_store = [*ingot.failures, *check_store(ingot.store)]
-    _say(*(f"    store: {line}" for line in of_store))
+    say(*(f"    store: {line}" for line in of_store))
     differences += len(of_store)
-    _say(f"{len(names)} checkpoints, {tensors} tensors, {differences} differences")
+    say(f"{len(names)} checkpoints, {tensors} tensors, {differences} differences")
     return differences
 
 
@@ -202,24 +203,31 @@ def _print(result: Result) -> None:
         sum(stored.blobs.values()),
         "DIFFERS" if result.differences else "ok",
     )
-    _say(*(f"    {line}" for line in result.differences[:SHOWN]))
+    say(*(f"    {line}" for line in result.differences[:SHOWN]))
 
 
 def _say_row(*cells: object) -> None:
-    _say("{:24}{:43}{:13}{:>8}{:>7}{:>6}{:>9}  {}".format(*cells))
+    say(ROW.format(*cells))
 
 
-def _say(*lines: str) -> None:
-    # At once: a run takes minutes, and somebody watches it through a pipe.
+def say(*lines: str) -> None:
+    """Print lines at once: a run takes minutes, and somebody watches it through a pipe."""
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     sys.stdout.flush()
 
 
-def main() -> int:
-    """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+def run_checks(description: str, specimens: Mapping[str, Any], heading: str, check: Any) -> int:
+    """Run a command line that checks specimens.
+
+    Args:
+        description: of the command.
+        specimens: by name.
+        heading: of the table, printed first.
+        check: called as `check_all` is; gives the number of differences.
+    """
+    parser = argparse.ArgumentParser(description=description.partition("\n")[0])
     parser.add_argument("--keep", type=Path, metavar="DIR", help="for checkpoints and store")
-    parser.add_argument("--only", choices=sorted(ZOO), metavar="NAME")
+    parser.add_argument("--only", choices=sorted(specimens), metavar="NAME")
     parser.add_argument("--command", metavar="ARGV", help="default: this Python's `-m cli`")
     arguments = parser.parse_args()
     argv = [sys.executable, "-m", "cli"]
@@ -229,14 +237,19 @@ def main() -> int:
     if arguments.keep and arguments.keep.exists():
         parser.error(f"{arguments.keep} is there already")
     started = time.monotonic()
-    _say(", ".join(f"{library} {version(library)}" for library in LIBRARIES))
-    _say_row("specimen", "architecture", "dtypes", "tensors", "groups", "blobs", "bytes", "")
-    names = [arguments.only] if arguments.only else list(ZOO)
+    say(", ".join(f"{library} {version(library)}" for library in LIBRARIES), heading)
+    names = [arguments.only] if arguments.only else list(specimens)
     with tempfile.TemporaryDirectory(prefix="ingot-zoo-") as temporary:
         root = (arguments.keep or Path(temporary)).resolve()
-        differences = check_all(names, root, argv, keep=arguments.keep is not None)
-    _say(f"{time.monotonic() - started:.0f} s")
+        differences = check(names, root, argv, keep=arguments.keep is not None)
+    say(f"{time.monotonic() - started:.0f} s")
     return 1 if differences else 0
+
+
+def main() -> int:
+    """Run the command line."""
+    columns = "specimen", "architecture", "dtypes", "tensors", "groups", "blobs", "bytes", ""
+    return run_checks(__doc__, ZOO, ROW.format(*columns), check_all)
 
 
 if __name__ == "__main__":
