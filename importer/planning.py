@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Final
 
 from importer.classify import Classification
-from importer.codecs import codec_for
+from importer.codecs import Codec, Part, codec_for
 from importer.groups import group_of, stacks_of
 from importer.inventory import Inventory
 from importer.plan import BlobPlan, FilePlan, Plan, TensorPlan
@@ -33,17 +34,20 @@ def make_plan(inventory: Inventory, classification: Classification, recipe: Reci
     singles: list[TensorPlan] = []
     groups: dict[str, list[TensorPlan]] = {}
     depths = Depths(tensor.name for tensor in inventory.tensors)
-    used = {}
+    decisions: dict[tuple[object, ...], Decision] = {}
     for tensor in inventory.tensors:
         decision = recipe.decide(tensor.name, tensor.dtype, tensor.shape, depths)
-        used[id(decision.rule)] = decision.rule
+        # A few decisions serve 100 000 tensors. By identity: a rule may have 100 globs.
+        key = (id(decision.rule), *decision[2:], decision.target)
+        decision = decisions.setdefault(key, decision)
         planned = _plan_tensor(tensor.name, tensor.shape, (tensor,), decision)
         group = _group_of(tensor)
         if group is None:
             singles.append(planned)
         else:
             groups.setdefault(group, []).append(planned)
-    recipe.check_used(used.values(), [tensor.name for tensor in inventory.tensors])
+    used = [decision.rule for decision in decisions.values()]
+    recipe.check_used(used, [tensor.name for tensor in inventory.tensors])
     _check_count(len(singles) + len(groups))
     notes = []
     if recipe.stacked:
@@ -65,7 +69,12 @@ def _plan_tensor(
 ) -> TensorPlan:
     dtype = sources[0].dtype
     codec = codec_for(decision.target, dtype)
-    return TensorPlan(name, dtype, shape, sources, decision, codec, codec.parts(shape))
+    return TensorPlan(name, dtype, shape, sources, decision, codec, _parts(codec, shape))
+
+
+@functools.lru_cache(4096)
+def _parts(codec: Codec, shape: tuple[int, ...]) -> tuple[Part, ...]:
+    return codec.parts(shape)
 
 
 def _stack(group: str, members: list[TensorPlan]) -> tuple[list[TensorPlan], list[str]]:

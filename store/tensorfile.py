@@ -5,8 +5,10 @@ Layout (safetensors format description): u64 little-endian header length, JSON h
 
 from __future__ import annotations
 
+import functools
 import struct
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple, NoReturn, cast
 
@@ -155,11 +157,17 @@ def parse_header(text: bytes, file_size: int, where: str) -> Header:
     if len(document) > limits.TENSORS_PER_FILE:
         message = f"{len(document)} tensors, the limit is {limits.TENSORS_PER_FILE}"
         _bad(where, "E_LIMIT", message)
-    entries = [_entry(name, value, where) for name, value in document.items()]
+    entries = [_entry(name, value, where) for name, value in _drained(document)]
     entries.sort(key=lambda entry: (entry.begin, entry.nbytes))
     nbytes = LENGTH_BYTES + len(text)
     _check_layout(entries, file_size - nbytes, where)
     return Header(tuple(entries), metadata, nbytes)
+
+
+def _drained(document: dict[str, Json]) -> Iterator[tuple[str, Json]]:
+    # What was read is let go: as JSON 100 000 entries take twice what they become.
+    while document:
+        yield document.popitem()
 
 
 def _document(text: bytes, where: str) -> dict[str, Json]:
@@ -218,7 +226,13 @@ def _entry(name: str, value: Json, where: str) -> TensorEntry:
         needed = str(bits // 8) + (f"+{bits % 8}/8" if bits % 8 else "")
         message = f"tensor `{name}`: shape needs {needed} bytes, offsets give {end - begin}"
         _bad(where, "E_ST_SIZE", message)
-    return TensorEntry(name, dtype, shape, begin, end - begin)
+    return TensorEntry(name, sys.intern(dtype), _one_of(shape), begin, end - begin)
+
+
+@functools.lru_cache(4096)
+def _one_of(shape: tuple[int, ...]) -> tuple[int, ...]:
+    # Thousands of tensors have a handful of shapes: each once takes less memory.
+    return shape
 
 
 def _offsets(name: str, value: Json, where: str) -> tuple[int, int]:

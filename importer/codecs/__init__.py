@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
@@ -41,6 +42,7 @@ _FAMILIES: Final[Mapping[Mode, type[Grouped]]] = MappingProxyType(
 )
 
 
+@functools.cache
 def codec_for(target: Target, dtype: str) -> Codec:
     """The codec that turns rows of `dtype` into `target`, or keeps them.
 
