@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import Enum, auto
 
 from importer.codecs import Codec, Plain
@@ -33,13 +33,13 @@ class Agenda:
     them. Meanwhile workers do what needs none: all would wait for the compiler's one lock.
     """
 
-    def __init__(self, jobs: Iterable[tuple[int, Job]], workers: int) -> None:
-        """Put jobs, each with its number, in order for some workers."""
-        self._sizes = {number: job.nbytes for number, job in jobs}
+    def __init__(self, jobs: Sequence[Job], waiting: Iterable[int], workers: int) -> None:
+        """Put the jobs that wait, told by their numbers, in order for some workers."""
+        self._jobs = jobs
         self._plain: deque[int] = deque()
         self._coded: deque[int] = deque()
-        for number, job in sorted(jobs, key=lambda pair: (-pair[1].nbytes, pair[0])):
-            (self._coded if codecs_of(job) else self._plain).append(number)
+        for number in sorted(waiting, key=lambda number: (-jobs[number].nbytes, number)):
+            (self._coded if codecs_of(jobs[number]) else self._plain).append(number)
         self._workers = workers
         self._is_over = False
         self._kernels = _Kernels.UNUSED
@@ -53,7 +53,7 @@ class Agenda:
                 queues = [self._plain] if is_loading else [self._plain, self._coded]
                 waiting = [queue for queue in queues if queue]
                 if waiting:
-                    return max(waiting, key=lambda queue: self._sizes[queue[0]]).popleft()
+                    return max(waiting, key=lambda queue: self._jobs[queue[0]].nbytes).popleft()
                 if not self._coded:
                     return None
                 self._changed.wait()

@@ -235,6 +235,7 @@ class Healing:
     ) -> None:
         # Nothing is recalled: every blob is made of the bytes that the source has now.
         reuse = Reuse(self._store, attempt.plan, trusts=False)
+        reuse.take_notes()
         jobs = [job for _, job in todo]
         written = write_blobs(
             jobs,

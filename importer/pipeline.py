@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -130,20 +131,24 @@ def import_model(
     store.catalog.check_settable(request.name)
     threads = affordable(request.threads, request.max_memory, quantizes=plan.quantizes)
     jobs = plan.jobs
-    new = new_jobs(plan, store, trusts=not request.rehash)
-    sizes = [job.nbytes for job in new]
+    reuse = Reuse(store, plan, trusts=not request.rehash)
+    known = reuse.present(jobs)
+    sizes = [job.nbytes for job, ref in zip(jobs, known, strict=True) if ref is None]
     check_space(store, sizes)
-    listen(Planned(len(jobs), plan.nbytes, len(jobs) - len(new)))
+    listen(Planned(len(jobs), plan.nbytes, len(jobs) - len(sizes)))
     with telling_space(store, sizes), store.writing(request.name) as writer:
         if request.rehash:
             store.memo.clear()
-        reuse = Reuse(store, plan, trusts=not request.rehash)
-
-        def write(some: Sequence[Job]) -> list[Written]:
-            allowed = plan.recipe.allow_nonfinite
-            return write_blobs(some, writer, reuse, threads, listen, allow_nonfinite=allowed)
-
-        written = write(jobs)
+        reuse.take_notes()
+        write = functools.partial(
+            write_blobs,
+            writer=writer,
+            reuse=reuse,
+            threads=threads,
+            listen=listen,
+            allow_nonfinite=plan.recipe.allow_nonfinite,
+        )
+        written = write(jobs, known=known)
         layers = [_layer(job, done.ref) for job, done in zip(jobs, written, strict=True)]
         documents = [config_bytes(plan)]
         if request.report and plan.quantizes:
@@ -175,8 +180,8 @@ def import_model(
 
 def new_jobs(plan: Plan, store: Store, *, trusts: bool = True) -> list[Job]:
     """The jobs of a plan whose blobs the store is not known to have; reads no source."""
-    reuse = Reuse(store, plan, learns=False, trusts=trusts)
-    return [job for job in plan.jobs if not reuse.is_present(job)]
+    known = Reuse(store, plan, trusts=trusts).present(plan.jobs)
+    return [job for job, ref in zip(plan.jobs, known, strict=True) if ref is None]
 
 
 @contextlib.contextmanager

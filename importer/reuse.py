@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import xxhash
 
@@ -38,41 +38,49 @@ class Reuse:
     different blobs.
     """
 
-    def __init__(
-        self, store: Store, plan: Plan, *, learns: bool = True, trusts: bool = True
-    ) -> None:
-        """Look at the source files of a plan.
+    def __init__(self, store: Store, plan: Plan, *, trusts: bool = True) -> None:
+        """Ask for the blobs of a plan; nothing is written.
 
         Args:
-            learns: take notes; otherwise only ask, and write nothing.
             trusts: believe earlier notes.
         """
         self._store = store
         self._memo = store.memo
         self._trusts = trusts
         self._allows_nonfinite = plan.recipe.allow_nonfinite
-        self._seed = self._memo.seed(create=learns)
-        self._known: dict[str, Pieces] = {}
-        if self._seed is None:
-            return
+        self._files = (*plan.inventory.weights, *plan.inventory.files)
+        self._seed = self._memo.seed(create=False)
+
+    def take_notes(self) -> None:
+        """Begin to learn what becomes of the source files as they are now."""
+        self._seed = self._memo.seed(create=True)
         now = time.time_ns()
-        for file in (*plan.inventory.weights, *plan.inventory.files):
-            identity = _identity(file)
-            self._known[file.path] = self._memo.pieces(file.location, identity)
-            if learns and not self._known[file.path]:
-                self._memo.look_at(file.location, identity, now)
+        for file in self._files:
+            if not was_imported(self._store, file):
+                self._memo.look_at(file.location, _identity(file), now)
 
     def fingerprint(self) -> xxhash.xxh3_128:
         """Start a fingerprint, to be fed the bytes of one piece."""
         return xxhash.xxh3_128(seed=self._seed or 0)
 
-    def recall(self, job: Job) -> BlobRef | None:
-        """The blob that a job would give, told without reading its source, or None."""
-        if not (self._trusts and self._known):
-            return None
-        prints = [self._known[f.path].get((at, size)) for f, at, size in pieces_of(job)]
-        known = [found for found in prints if found is not None]
-        return self.look_up(job, known) if len(known) == len(prints) else None
+    def present(self, jobs: Iterable[Job]) -> list[BlobRef | None]:
+        """Find the blobs that the store has and knows to be good, and read no source.
+
+        Returns:
+            For each job the blob that it would give, or None if that is not known.
+        """
+        known: dict[str, Pieces] = {}
+        if self._trusts and self._seed is not None:
+            known = {f.path: self._memo.pieces(f.location, _identity(f)) for f in self._files}
+        if not any(known.values()):
+            return [None for _ in jobs]
+        return [self._present(job, known) for job in jobs]
+
+    def _present(self, job: Job, known: Mapping[str, Pieces]) -> BlobRef | None:
+        prints = [known[file.path].get((at, size)) for file, at, size in pieces_of(job)]
+        found = [one for one in prints if one is not None]
+        ref = self.look_up(job, found) if len(found) == len(prints) else None
+        return ref if ref is not None and self._store.blobs.vouches_for(ref) else None
 
     def expects(self, job: Job) -> bool:
         """Whether it is worth reading a job's source to see if its blob was made before."""
@@ -90,14 +98,6 @@ class Reuse:
             self._memo.note_piece(file.location, offset, nbytes, found)
         form = self._form(job)
         self._memo.note_product(_key(form, fingerprints), form, ref.digest, ref.size)
-
-    def is_present(self, job: Job) -> bool:
-        """Whether the store has a job's blob and knows it to be good, told without reading."""
-        ref = self.recall(job)
-        if ref is None:
-            return False
-        seen = self._store.blobs.status(ref.digest)
-        return seen is not None and seen.size == ref.size and self._memo.knows(ref.digest, seen)
 
     def _form(self, job: Job) -> bytes:
         """What decides, beside the bytes of its source, which blob a job gives."""

@@ -72,6 +72,16 @@ class BlobStore:
         seen = self.status(ref.digest)
         return seen is not None and seen.kind is Kind.FILE and seen.size == ref.size
 
+    def vouches_for(self, ref: BlobRef) -> bool:
+        """Whether a file is there that was seen to hold the bytes of `ref`."""
+        seen = self.status(ref.digest)
+        return (
+            seen is not None
+            and seen.kind is Kind.FILE
+            and seen.size == ref.size
+            and self.memo.knows(ref.digest, seen)
+        )
+
     def digests(self) -> Iterator[tuple[str, Digest | None, Kind]]:
         """List `blobs/`: file name, digest where the name is one, kind."""
         for name, kind in self.fs.entries(self.layout.blobs):

@@ -7,6 +7,7 @@ import errno
 import itertools
 import os
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
@@ -16,7 +17,7 @@ from store.catalog import Catalog, StoredManifest
 from store.digest import Digest
 from store.durable import write_small
 from store.errors import IngotError, IntegrityError, StorageError
-from store.fs import File, Kind
+from store.fs import File
 from store.lock import StoreLock
 from store.manifest import Manifest
 from store.names import ModelName
@@ -134,24 +135,21 @@ class Writer:
             return ref, Installed.REFUSED
         # Pin, then look: the other way round gc may take the blob between the two.
         with self._lock.shared():
-            self._pin(ref.digest)
+            self._pin([ref])
             try:
                 is_bad = self._wanted is not None
                 return ref, self._blobs.install(blob.path, ref, is_bad=is_bad)
             except OSError as error:
                 raise _one_file_system(error) from error
 
-    def reuse(self, ref: BlobRef) -> bool:
-        """Take a blob that the store has and knows to be good; say whether it did."""
+    def reuse(self, refs: Sequence[BlobRef]) -> list[bool]:
+        """Take blobs that the store has and knows to be good; say of each whether it did.
+
+        Gc waits meanwhile: not more than a few hundred at a time.
+        """
         with self._lock.shared():
-            self._pin(ref.digest)
-            seen = self._blobs.status(ref.digest)
-            return (
-                seen is not None
-                and seen.kind is Kind.FILE
-                and seen.size == ref.size
-                and self._blobs.memo.knows(ref.digest, seen)
-            )
+            self._pin(refs)
+            return [self._blobs.vouches_for(ref) for ref in refs]
 
     def put(self, data: bytes) -> tuple[BlobRef, Installed]:
         """Put a small blob into the store."""
@@ -221,22 +219,24 @@ class Writer:
         self._catalog.put(name, partial)
         return previous
 
-    def _pin(self, digest: Digest) -> None:
+    def _pin(self, refs: Sequence[BlobRef]) -> None:
         with self._mutex:
-            if digest in self._pinned:
+            digests = dict.fromkeys(ref.digest for ref in refs)
+            fresh = [digest for digest in digests if digest not in self._pinned]
+            if not fresh:
                 return
             pins = self._pins
             if pins is None:
                 message = "an earlier pin of this writer failed, so its pins cannot be trusted"
                 raise StorageError(message, code="E_PIN")
             try:
-                self._fs.write(pins, f"{digest}\n".encode())
+                self._fs.write(pins, "".join(f"{digest}\n" for digest in fresh).encode())
             except BaseException:
                 # What follows a torn line would be read as part of it.
                 self._pins = None
                 self._fs.close(pins)
                 raise
-            self._pinned.add(digest)
+            self._pinned.update(fresh)
 
     def _remove_folder(self) -> None:
         names = [name for name, _ in self._fs.entries(self.folder)]

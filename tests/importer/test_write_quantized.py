@@ -120,6 +120,7 @@ def test_sources_that_follow_each_other_are_one_tensor(store, tmp_path, threads,
 
     with store.writing("") as writer:
         reuse = Reuse(store, plan)
+        reuse.take_notes()
         one, two = (
             write_blobs([job], writer, reuse, threads, lambda _: None)[0]
             for job in (stacked, again)

@@ -166,7 +166,7 @@ def _locks() -> Iterator[Bug]:
         """
         if self._blobs.holds(ref):
             with self._lock.shared():
-                self._pin(ref.digest)
+                self._pin([ref])
                 return ref, Installed.REUSED
         # Pin, then look: the other way round""",
     )

@@ -43,7 +43,7 @@ def reuse(store):
 def recall(store):
     """Make a model of blobs that the memo tells without reading anything."""
     with store.writing(name("twin")) as writer:
-        if not all(writer.reuse(ref) for ref in make_manifest().blobs):
+        if not all(writer.reuse(list(make_manifest().blobs))):
             write_blobs(writer)
         writer.publish(name("twin"), make_manifest())
 

@@ -20,7 +20,7 @@ LEAST = {
     "replace": (270, 530),
     "reuse": (190, 440),
     "reuse unknown": (200, 450),
-    "recall": (80, 340),
+    "recall": (75, 300),
     "heal short": (210, 460),
     "heal rot": (180, 450),
     "heal directory": (210, 460),

@@ -203,7 +203,7 @@ def look_before_the_lock(patch):
         ref = blob.finish()
         seen = self._blobs.holds(ref)
         with self._lock.shared():
-            self._pin(ref.digest)
+            self._pin([ref])
             return ref, Installed.REUSED if seen else self._blobs.install(blob.path, ref)
 
     patch.setattr(Writer, "commit", hasty)
