@@ -18,8 +18,9 @@ QUANTIZING_BASE: Final = 160 * _MIB
 """Bytes of a process before it has threads: python and our modules; numba and LLVM, too."""
 PER_THREAD: Final = 6 * _MIB
 """Two chunks of the source, what they become, arrays on the way, a stack."""
-_BASE_FILES: Final = 64
-"""Descriptors of a process before it has threads: ours, and what it was started with."""
+_BASE_FILES: Final = 72
+"""Descriptors of a process before it has threads: ours, what it was started with, and blobs
+that are synced at a time by however few threads."""
 _FILES_PER_THREAD: Final = 5
 """Two sources (its own, and one of those it helped), a blob to fill, two to be synced."""
 

@@ -24,6 +24,9 @@ from store.writer import Writer
 
 _WORTH_RESERVING: Final = 1 << 18
 """Bytes of a blob from which on less work in writing outweighs one more call."""
+_COMMITTERS: Final = 8
+"""Threads, at least, that sync blobs, which waits for the disk while others encode. Several at a time
+share one commit of the file system's journal."""
 _AT_ONCE: Final = 256
 """Blobs that are reused under one lock, which gc waits for: that takes 5 ms."""
 
@@ -109,11 +112,12 @@ class _Engine:
             return
         count = min(threads, len(left))
         self._agenda = Agenda(self._jobs, left, count)
-        self._backlog = threading.Semaphore(2 * count)
+        committers = max(count, _COMMITTERS)
+        # Unfinished blobs are open files, and content that only the page cache has.
+        self._backlog = threading.Semaphore(count + committers)
         with (
             Crew(threads, self._stop) as self._crew,
-            # Syncing waits for the disk: meanwhile the next blob is encoded.
-            ThreadPoolExecutor(count) as self._committers,
+            ThreadPoolExecutor(committers) as self._committers,
             ThreadPoolExecutor(count) as workers,
         ):
             try:
@@ -188,7 +192,6 @@ class _Engine:
         except BaseException:
             blob.close()
             raise
-        # Unfinished blobs are open files, and content that only the page cache has.
         self._backlog.acquire()
         self._committers.submit(self._commit, number, blob, fingerprints)
 
