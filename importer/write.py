@@ -25,8 +25,8 @@ from store.writer import Writer
 _WORTH_RESERVING: Final = 1 << 18
 """Bytes of a blob from which on less work in writing outweighs one more call."""
 _COMMITTERS: Final = 8
-"""Threads, at least, that sync blobs, which waits for the disk while others encode. Several at a time
-share one commit of the file system's journal."""
+"""Threads, at least, that sync blobs, which waits for the disk while others encode. Several
+at a time share one commit of the file system's journal."""
 _AT_ONCE: Final = 256
 """Blobs that are reused under one lock, which gc waits for: that takes 5 ms."""
 
