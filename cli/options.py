@@ -79,10 +79,16 @@ def memory(text: str | None) -> int | None:
     found = _SIZE.fullmatch(text.strip())
     if found is None:
         raise UsageError(
-            f"`--max-memory {text}`: expected a size such as 512M or 2G", code="E_USAGE"
+            f"`--max-memory {text}`: expected a number of bytes, or one with a unit",
+            code="E_USAGE",
+            hint="512M, 512MiB and 0.5G are powers of 1024, 512MB is a power of 1000; "
+            "K, M, G and T are known, as in 1.5GiB",
         )
-    number, unit, is_decimal = found[1], found[2].upper(), found[3].upper() == "B"
-    return int(float(number) * (1000 if is_decimal else 1024) ** " KMGT".index(unit or " "))
+    number, unit, suffix = (part.upper() for part in found.groups(""))
+    base = 1000 if suffix == "B" else 1024
+    return int(float(number) * base ** " KMGT".index(unit or " "))
 
 
-_SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,9})?) *([KMGT]?)(i?B|i?)", re.IGNORECASE | re.ASCII)
+_SIZE = re.compile(
+    r"(\d{1,12}(?:\.\d{1,9})?) *(?:([KMGT])(iB?|B)?|B)?", re.IGNORECASE | re.ASCII
+)

@@ -83,7 +83,7 @@ def affordable(threads: int, max_memory: int | None, *, quantizes: bool) -> int:
             f"`--max-memory` is {limit // _MIB} MiB, this import needs at least "
             f"{(base + PER_THREAD) // _MIB} MiB",
             code="E_USAGE",
-            hint="Allow more, or leave the limit out",
+            hint="Allow more, such as 512M (a number alone is bytes), or leave the limit out",
         )
     return min(threads, (limit - base) // PER_THREAD)
 

@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 
+from cli.options import memory
 from tests.check_store import check_store, manifest_digest, snapshot
 from tests.cli.runner import DIGEST, run, spawn
 from tests.importer.builders import FIXTURES, MODELS, model, reference_model, safetensors, write
@@ -242,6 +243,33 @@ def test_a_limit_of_memory_that_is_none_or_too_small_is_a_usage_error(store, siz
 
     assert "--max-memory" in text
     assert manifest_digest(store, "m") is None
+
+
+@pytest.mark.parametrize(
+    ("size", "nbytes"),
+    [
+        ("99999999999", 99999999999),
+        ("512b", 512),
+        ("1 k", 1 << 10),
+        ("512M", 512 << 20),
+        ("512Mi", 512 << 20),
+        ("512mib", 512 << 20),
+        ("512MB", 512_000_000),
+        ("1.5GiB", 3 << 29),
+        ("2T", 2 << 40),
+    ],
+)
+def test_a_size_is_read_with_its_unit(size, nbytes):
+    assert memory(size) == nbytes
+
+
+@pytest.mark.parametrize("size", ["99999999999i", "99999999999iB", "99 iM", "64Bi", "64 M B"])
+def test_a_size_of_no_known_unit_is_told_what_is_accepted(store, size):
+    text = run("create", "m", LLAMA, "--max-memory", size, store=store).failed(2)
+
+    assert f"`--max-memory {size}`" in text
+    assert "512M" in text
+    assert "1.5GiB" in text
 
 
 def test_a_limit_of_memory_that_no_import_fits_is_refused_before_the_source_is_read(store):
