@@ -33,7 +33,7 @@ def gc(
 
     Example: ingot gc --dry-run
     """
-    from cli.console import out, out_json
+    from cli.console import out, out_json, talk
     from store.errors import UsageError
     from store.gc import GarbageCollector
     from store.mark import EMPTY
@@ -55,7 +55,10 @@ def gc(
             done = collector.run()
         if interactive and not (dry_run or yes or done.is_empty):
             out(_lines(done, would=True))
-            _confirm("Remove all this? [y/N]: ")
+            if not _confirm("Remove all this? [y/N]: "):
+                # As docker does: what was asked for has been done, so the exit code is 0.
+                talk("nothing was removed")
+                return
             done = collector.run()
     if json:
         out_json("gc", {"dry_run": dry_run, **_document(done)})
@@ -63,12 +66,14 @@ def gc(
         out(_lines(done, would=dry_run))
 
 
-def _confirm(question: str) -> None:
+def _confirm(question: str) -> bool:
     # As `typer.confirm`, which writes a blank to stdout, where the result goes.
     sys.stderr.write(question)
     sys.stderr.flush()
-    if sys.stdin.buffer.readline().strip().lower() not in {b"y", b"yes"}:
-        raise typer.Abort
+    answer = sys.stdin.buffer.readline()
+    if not answer.endswith(b"\n"):  # Ctrl-D
+        sys.stderr.write("\n")
+    return answer.strip().lower() in {b"y", b"yes"}
 
 
 def _lines(plan: GcPlan, *, would: bool) -> list[str]:

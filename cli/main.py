@@ -130,8 +130,6 @@ def _told(error: Exception) -> IngotError:
         return from_os_error(error)
     if isinstance(error, usage_error):
         return _usage(error)
-    if isinstance(error, typer.Abort):
-        return IngotError("aborted; nothing was changed", code="E_ABORTED")
     if isinstance(error, MemoryError):
         return StorageError("out of memory", code="E_MEMORY", hint="Use fewer `--jobs`")
     message = f"unexpected {type(error).__name__}: {error}"

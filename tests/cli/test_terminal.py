@@ -121,22 +121,26 @@ def test_an_error_cannot_drive_the_terminal(store):
     assert "\x1b" not in seen
 
 
-def test_gc_asks_and_does_what_is_answered(filled):
+@pytest.mark.parametrize("answer", [b"n\n", b"\n", b"\x04"])
+def test_gc_that_is_answered_no_removes_nothing_and_has_done_as_told(filled, answer):
     run("rm", "kept", store=filled).succeeded()
     blobs = sorted((filled / "blobs").iterdir())
 
-    code, stdout, seen = on_terminal("gc", store=filled, answer=b"n\n")
-    assert code != 0
+    code, stdout, seen = on_terminal("gc", store=filled, answer=answer)
+
+    assert code == 0
     assert stdout.startswith("would free ")
     assert "Remove all this? [y/N]" in seen
-    assert "nothing was changed" in seen
+    assert "nothing was removed" in seen
+    assert "error" not in seen
     assert sorted((filled / "blobs").iterdir()) == blobs
 
-    code, _, _ = on_terminal("gc", store=filled, answer=b"\x04")
-    assert code != 0
-    assert sorted((filled / "blobs").iterdir()) == blobs
+
+def test_gc_that_is_answered_yes_frees(filled):
+    run("rm", "kept", store=filled).succeeded()
 
     code, stdout, _ = on_terminal("gc", store=filled, answer=b"y\n")
+
     assert code == 0
     assert "\nfreed " in f"\n{stdout}"
     assert check_store(filled, after_gc=True) == []
