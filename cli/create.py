@@ -184,8 +184,8 @@ def create(
 
 def _print_result(result: ImportResult, plan: Plan, seconds: float, *, json: bool) -> None:
     from cli.console import out, out_json, talk, warn
-    from cli.text import count, size
     from store import Installed
+    from store.text import count, size
 
     tallies = {outcome: result.tally(outcome) for outcome in Installed}
     if json:

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 
 from cli.collapse import collapse
-from cli.text import rfc3339, size, table
+from cli.text import rfc3339, table
 from importer.describe import Description, Share, read_text
 from importer.stored import StoredTensor
 from store import MediaType, Store
-from store.text import printable
+from store.text import printable, size
 
 _PREVIEW_LINES = 2
 

@@ -77,7 +77,7 @@ def _confirm(question: str) -> bool:
 
 
 def _lines(plan: GcPlan, *, would: bool) -> list[str]:
-    from cli.text import count, size
+    from store.text import count, size
 
     lines = []
     for writer in plan.unfinished:

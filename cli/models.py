@@ -27,7 +27,8 @@ def list_models(
     import time
 
     from cli.console import out, out_json, warn
-    from cli.text import ago, rfc3339, size, table
+    from cli.text import ago, rfc3339, table
+    from store.text import size
 
     found, problems = _readable(prefix, open_store(store))
     for problem in problems:

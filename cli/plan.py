@@ -8,12 +8,12 @@ from operator import attrgetter
 from typing import Final
 
 from cli.collapse import collapse
-from cli.text import count, size, table
+from cli.text import table
 from importer.plan import Plan, TensorPlan
 from importer.recipe_document import to_document
 from importer.reuse import Job
 from store.tensorfile import elements
-from store.text import printable
+from store.text import count, printable, size
 
 _BEFORE: Final = attrgetter("source_nbytes")
 _AFTER: Final = attrgetter("nbytes")

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from cli.console import talk, wants_json, warn
-from cli.text import count, size
 from importer.events import (
     BlobDone,
     Compiling,
@@ -25,7 +24,7 @@ from importer.events import (
     Wrote,
     silent,
 )
-from store.text import printable
+from store.text import count, printable, size
 
 if TYPE_CHECKING:
     from rich.progress import Progress

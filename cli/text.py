@@ -1,32 +1,11 @@
-"""Text for people: sizes, times, tables; everything untrusted is escaped."""
+"""Text for people: times, tables; everything untrusted is escaped."""
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Sequence
-from typing import Final
 
-from store.text import printable
-
-_UNITS: Final = ("KB", "MB", "GB", "TB", "PB")
-_WHOLE: Final = 10
-
-
-def size(nbytes: int) -> str:
-    """Decimal units as `ollama list`: whole from 10 on, else one decimal."""
-    if nbytes < 1000:  # noqa: PLR2004 - decimal, as the field does
-        return f"{nbytes} B"
-    value = float(nbytes)
-    for unit in _UNITS:
-        value /= 1000
-        if value < 999.5 or unit == _UNITS[-1]:  # noqa: PLR2004
-            break
-    return f"{value:.0f} {unit}" if round(value, 1) >= _WHOLE else f"{value:.1f} {unit}"
-
-
-def count(number: int, noun: str) -> str:
-    """`1 blob`, `2 blobs`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+from store.text import count, printable
 
 
 def ago(mtime_ns: int, now: float) -> str:

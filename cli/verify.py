@@ -101,8 +101,7 @@ def _print(
     quick: bool,
 ) -> None:
     from cli.console import out, talk
-    from cli.text import count, size
-    from store.text import printable
+    from store.text import count, printable, size
 
     for note in (*report.notes, *(comparison.notes if comparison else ())):
         talk(f"note: {note}")

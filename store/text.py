@@ -1,10 +1,12 @@
-"""Untrusted text made safe to print."""
+"""Text for people: sizes, counts, and what is untrusted made safe to print."""
 
 from __future__ import annotations
 
 from typing import Final
 
 _LONGEST: Final = 120
+_UNITS: Final = ("KB", "MB", "GB", "TB", "PB")
+_WHOLE: Final = 10
 
 # Control, format (bidirectional overrides, zero width), surrogate, line and paragraph
 # separators. Unassigned characters print as boxes and depend on Python's Unicode version:
@@ -26,6 +28,23 @@ def printable(text: str, longest: int = _LONGEST) -> str:
     if is_printable(text):
         return text
     return "".join(map(_escaped, text))
+
+
+def size(nbytes: int) -> str:
+    """Decimal units as `ollama list`: whole from 10 on, else one decimal."""
+    if nbytes < 1000:  # noqa: PLR2004 - decimal, as the field does
+        return f"{nbytes} B"
+    value = float(nbytes)
+    for unit in _UNITS:
+        value /= 1000
+        if value < 999.5 or unit == _UNITS[-1]:  # noqa: PLR2004
+            break
+    return f"{value:.0f} {unit}" if round(value, 1) >= _WHOLE else f"{value:.1f} {unit}"
+
+
+def count(number: int, noun: str) -> str:
+    """`1 blob`, `2 blobs`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _escaped(char: str) -> str:

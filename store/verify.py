@@ -21,7 +21,7 @@ from store.names import ModelName
 from store.parallel import Stop, each
 from store.store import Store
 from store.tensorblob import layer_mismatches, read_header
-from store.text import printable
+from store.text import count, printable, size
 from store.writer import WriterId
 
 Progress = Callable[[int, int], None]
@@ -103,7 +103,7 @@ class _Verification:
         if unnamed:
             nbytes = sum(unnamed.values())
             self.notes.append(
-                f"{len(unnamed)} blobs ({nbytes} bytes) are named by no model, such as "
+                f"{count(len(unnamed), 'blob')} ({size(nbytes)}) named by no model, such as "
                 f"{min(unnamed, key=str)}; gc frees them"
             )
             self.total += nbytes

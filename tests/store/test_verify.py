@@ -339,12 +339,14 @@ def test_what_other_programs_leave_is_a_note(store, foreign):
 
 def test_blobs_that_nothing_names_are_one_note(store):
     store.remove([name("other")])
+    with store.writing("") as writer:
+        writer.put(bytes(3000))
 
     report = verify(store)
 
     assert report.findings == ()
     (note,) = report.notes
-    assert note.startswith("2 blobs (")
+    assert note.startswith("3 blobs (3.2 KB) named by no model, such as sha256:")
 
 
 def test_a_damaged_blob_that_nothing_names_is_found(store):
