@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from importer.sources.choice import check_variant, choose, no_weights
+from importer.sources.choice import check_variant, choose, has_variant, no_weights
 from importer.sources.kept import why_left_out
 from importer.sources.safetensors import SourceTensor, Weights, read_tensors, read_weights
 from importer.sources.tree import LeftOut, Origin, SourceFile, Tree, read_tree, read_whole
@@ -17,6 +17,8 @@ from store.json import Json, JsonError, loads
 from store.text import printable
 
 CONFIG: Final = "config.json"
+_NAMED: Final = 10
+"""Components that one note names."""
 
 Document = Mapping[str, Json]
 
@@ -35,7 +37,7 @@ class Inventory:
         configs: the `config.json` of each directory that has one.
         variant: of the weights, which was asked for.
         origin: the Hub repository that it comes from, if it does.
-        notes: what the user should know about how it came here.
+        notes: what the user should know about how it came here and what was chosen.
     """
 
     root: Path
@@ -75,7 +77,9 @@ def read_inventory(source: Path, variant: str | None = None) -> Inventory:
         UnsupportedError: no format that we read.
     """
     tree = read_tree(source)
-    return _single_file(tree) if source.is_file() else take_inventory(tree, variant)
+    if source.is_file():
+        return _single_file(tree, variant)
+    return take_inventory(tree, variant)
 
 
 def take_inventory(tree: Tree, variant: str | None = None) -> Inventory:
@@ -149,11 +153,28 @@ def _inventory(
         configs,
         variant,
         tree.origin,
-        tree.notes,
+        (*tree.notes, *_fallen_back(weights, variant)),
     )
 
 
-def _single_file(tree: Tree) -> Inventory:
+def _fallen_back(weights: Mapping[str, Weights], variant: str | None) -> Iterator[str]:
+    """Say which components have no weights of the variant that was asked for."""
+    if variant is None:
+        return
+    lacking = [
+        f"`{printable(directory or '.')}`"
+        for directory, part in weights.items()
+        if part.tensors and not has_variant((file.path for file in part.files), variant)
+    ]
+    if lacking:
+        more = f" and {len(lacking) - _NAMED} more" if len(lacking) > _NAMED else ""
+        yield (
+            f"no weights of variant `{printable(variant)}` in {', '.join(lacking[:_NAMED])}"
+            f"{more}: took the default ones"
+        )
+
+
+def _single_file(tree: Tree, variant: str | None) -> Inventory:
     (file,) = tree.files
     if not file.name.endswith(".safetensors"):
         raise UnsupportedError(
@@ -161,6 +182,7 @@ def _single_file(tree: Tree) -> Inventory:
             code="E_FORMAT",
             hint="SOURCE is a directory with safetensors weights, or a `.safetensors` file",
         )
+    check_variant((file.path,), variant)
     tensors = sorted(read_tensors(file), key=lambda tensor: tensor.name.encode())
     if not tensors:
         no_weights((file.path,), str(tree.root))

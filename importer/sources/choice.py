@@ -130,16 +130,19 @@ def check_variant(paths: Iterable[str], variant: str | None) -> None:
     Raises:
         InputError: none are.
     """
-    if variant is None:
-        return
-    marks = (f".{variant}.", f".{variant}-")  # not `.fp` in `.fp16.`
-    names = (path.rpartition("/")[2] for path in paths)
-    if not any(mark in name for name in names if ".safetensors" in name for mark in marks):
+    if variant is not None and not has_variant(paths, variant):
         raise InputError(
             f"no weights of variant `{printable(variant)}`",
             code="E_SRC_VARIANT",
             hint="Leave `--variant` away, or name one that the source has",
         )
+
+
+def has_variant(paths: Iterable[str], variant: str) -> bool:
+    """Whether some of these files are weights of a variant."""
+    marks = (f".{variant}.", f".{variant}-")  # not `.fp` in `.fp16.`
+    names = (path.rpartition("/")[2] for path in paths)
+    return any(mark in name for name in names if ".safetensors" in name for mark in marks)
 
 
 def no_weights(paths: Iterable[str], source: str) -> NoReturn:

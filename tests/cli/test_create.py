@@ -209,6 +209,20 @@ def test_warnings_are_told(store, tmp_path):
     assert "warning: " in run("create", "m", source, "--dry-run", store=store).stdout
 
 
+def test_components_without_the_variant_are_named(store, tmp_path):
+    weights = safetensors({"w": ("F16", (4,))})
+    files = {"model_index.json": {}, "unet/model.fp16.safetensors": weights}
+    source = write(tmp_path / "m", {**files, "vae/model.safetensors": weights})
+    words = ("create", "m", source, "--variant", "fp16")
+
+    text = run(*words, store=store).succeeded().stderr
+    (told,) = run(*words, "--json", store=store).succeeded().document["warnings"]
+
+    assert told == "no weights of variant `fp16` in `vae`: took the default ones"
+    assert f"warning: {told}\n" in text
+    assert told in run(*words, "--dry-run", store=store).stdout
+
+
 def test_a_variant_is_imported_and_verified(store, tmp_path):
     source = model(tmp_path / "m", {"w": ("F32", (4,))})
     write(source, {"model.fp16.safetensors": safetensors({"w": ("F16", (4,))})})

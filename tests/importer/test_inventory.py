@@ -234,7 +234,28 @@ def test_a_variant_needs_to_be_in_one_component_only(tmp_path):
         },
     )
 
-    assert names(read_inventory(tmp_path, "fp16")) == ["unet/norm.weight", "vae/w.weight"]
+    found = read_inventory(tmp_path, "fp16")
+
+    assert names(found) == ["unet/norm.weight", "vae/w.weight"]
+    assert found.notes == ("no weights of variant `fp16` in `vae`: took the default ones",)
+    assert read_inventory(tmp_path).notes == ()
+
+
+def test_many_components_without_the_variant_are_one_note(tmp_path):
+    write(tmp_path, {"model_index.json": {}, "unet/model.fp16.safetensors": W})
+    write(tmp_path, {f"part{n:02}/model.safetensors": W for n in range(12)})
+
+    (note,) = read_inventory(tmp_path, "fp16").notes
+
+    assert "`part00`, `part01`, " in note
+    assert "`part09` and 2 more: " in note
+
+
+def test_a_single_file_is_of_the_variant_that_is_asked_for(tmp_path):
+    write(tmp_path, {"x.fp16.safetensors": W, "x.safetensors": W})
+
+    assert names(read_inventory(tmp_path / "x.fp16.safetensors", "fp16")) == ["w.weight"]
+    assert refused(tmp_path / "x.safetensors", variant="fp16")[0] == "E_SRC_VARIANT"
 
 
 def test_two_components_may_not_make_one_name(tmp_path):
