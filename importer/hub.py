@@ -250,5 +250,6 @@ def _check_name(path: str) -> None:
         raise InputError(
             f"the repository has a file `{printable(path)}`, whose name {why}",
             code="E_PATH",
-            hint="Names in a model have to work, and to stay inside it, on every system",
+            hint="Names in a model have to work, and to stay inside it, on every system: "
+            "rename the file in a copy of the repository",
         )

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from importer.sources.cache import enter_repository, places_of
+from importer.sources.kept import why_left_out
 from store import limits
 from store.errors import InputError, NotFoundError, StorageError
 from store.fs import read_into
@@ -95,7 +96,8 @@ class Tree:
     Attributes:
         root: links resolved.
         files: every regular file, sorted by path.
-        left_out: what is no regular file, or is hidden.
+        left_out: what is no regular file, or is hidden; what is not kept anyway and has a
+            name that no model could hold.
         origin: the Hub repository that it is of, if it is of one.
         notes: what the user should know about how it came here.
     """
@@ -275,6 +277,11 @@ class _Walk:
         self.visit(location, f"{path}/", above | {location})
 
     def add(self, path: str, location: Path, seen: os.stat_result) -> None:
+        reason = why_left_out(path)
+        if reason and why_unsafe(path) and ".safetensors" not in path.lower():
+            self.left_out.append(LeftOut(printable(path), reason))
+            return
+        # Weights, too, whether they are selected or not: that depends on all of their names.
         _check_name(path)
         self.files.append(SourceFile(path, location, _identity(seen)))
 
@@ -310,7 +317,9 @@ def _identity(seen: os.stat_result) -> Identity:
 _NO_LONGER_A_FILE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 _DEPTH: Final = 64
 _OUTSIDE: Final = "Put the file itself there, or name the directory that it really is in"
-_RENAME: Final = "Rename the file: names in a model have to work on every system"
+_RENAME: Final = (
+    "Rename the file, or move it elsewhere: names in a model have to work on every system"
+)
 
 
 def _bad(path: str, code: str, message: str, hint: str | None = None) -> NoReturn:

@@ -195,6 +195,41 @@ def test_a_name_that_is_not_safe_everywhere_is_refused_and_escaped(tmp_path, nam
     assert message.isprintable()
 
 
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        (b"pytorch_model:1.bin", "weights in another format"),
+        (b"a\x1b[2J.GGUF", "weights in another format"),
+        (b"\xff.pt", "weights in another format"),
+        (b"onnx/con", "weights in another format"),
+        (b"a:b/x.bin", "weights in another format"),
+        (b"optimizer.", "optimizer state"),
+        (b"pytorch_model.bin.index.:.json", "shard index"),
+    ],
+)
+def test_a_name_that_is_not_safe_everywhere_is_no_matter_where_it_is_left_out(
+    tmp_path, name, reason
+):
+    place = os.path.join(os.fsencode(tmp_path), name)
+    os.makedirs(os.path.dirname(place), exist_ok=True)
+    with open(place, "wb"):
+        pass
+
+    tree = read_tree(tmp_path)
+
+    assert tree.files == ()
+    assert [out.reason for out in tree.left_out] == [reason]
+    assert tree.left_out[0].path.isprintable()
+
+
+@pytest.mark.parametrize("name", ["model:1.safetensors", "model:1.safetensors.index.json"])
+def test_weights_are_not_left_out_for_their_name(tmp_path, name):
+    # Which weights a source has depends on all of them.
+    write(tmp_path, {name: b"", "model.safetensors": b""})
+
+    assert refused(tmp_path)[0] == "E_NAME"
+
+
 def test_entries_are_counted_and_limited(tmp_path, monkeypatch):
     monkeypatch.setattr("store.limits.FILES_PER_SOURCE", 5)
     write(tmp_path, {f"{number}": b"" for number in range(5)})
