@@ -95,6 +95,16 @@ class Catalog:
         if self.fs.status(self.path(name)) is None:
             raise _not_found(name)
 
+    def check_removable(self, name: ModelName) -> None:
+        """Make sure that there is something under `name`, or durable that there is nothing.
+
+        Raises:
+            NotFoundError: there is nothing, and no power cut brings anything back.
+        """
+        if self.fs.status(self.path(name)) is None:
+            self._sync_absence(name)
+            raise _not_found(name)
+
     def find(self, name: ModelName) -> StoredManifest | None:
         """Read the manifest of `name`, or None.
 
@@ -201,8 +211,16 @@ class Catalog:
         try:
             self.fs.unlink(self.path(name))
         except FileNotFoundError as error:
+            self._sync_absence(name)
             raise _not_found(name) from error
         self.fs.sync_directory(self.path(name).parent)
+
+    def _sync_absence(self, name: ModelName) -> None:
+        # Whoever removed it may have died before syncing that.
+        for directory in self.path(name).parents[:_DEPTH]:
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                self.fs.sync_directory(directory)
+                return
 
     def _check_links(self, name: ModelName) -> None:
         # A store may have come in an archive: what is below such a link is not ours.

@@ -118,7 +118,7 @@ class Store:
             NotFoundError: one is not there; nothing was removed.
         """
         for name in names:
-            self.catalog.check_exists(name)
+            self.catalog.check_removable(name)
         self.prepare()
         with self.lock.shared():
             for name in dict.fromkeys(names):

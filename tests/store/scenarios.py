@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 
+from store.errors import NotFoundError
 from store.gc import GarbageCollector
 from store.quarantine import examine, quarantine
 from store.store import Store
@@ -98,11 +99,22 @@ def remove_both(store):
 
 
 def remove_the_rest(store):
-    """Remove what is still there; of what was not there, nothing was promised."""
-    models = [name("other"), name("m")]
-    there = [model for model in models if store.catalog.find(model)]
-    store.remove(there)
-    store.remove(models[len(there) :])
+    """Remove each by itself: one that is not there keeps all others."""
+    for model in (name("other"), name("m")):
+        with contextlib.suppress(NotFoundError):
+            store.remove([model])
+
+
+def killed_remove(store):
+    """Another process, which dies before it syncs."""
+    store.fs.unlink(store.catalog.path(name("m")))
+    yield
+
+
+def remove_and_collect(store):
+    with contextlib.suppress(NotFoundError):
+        remove(store)
+    collect(store)
 
 
 def collect(store):
@@ -183,6 +195,7 @@ SCENARIOS = [
     Scenario("rm", two_models, remove),
     Scenario("rm of two", two_models, remove_both, again=remove_the_rest),
     Scenario("gc", much_garbage, collect),
+    Scenario("gc after a killed rm", two_models, collect, killed_remove, remove_and_collect),
     Scenario("gc beside a writer", two_models, collect, living_writer, collect_and_create),
     Scenario("gc beside a first writer", nothing, collect, living_writer, collect_and_create),
 ]

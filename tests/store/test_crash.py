@@ -33,6 +33,7 @@ LEAST = {
     "rm": (4, 75),
     "rm of two": (6, 85),
     "gc": (210, 450),
+    "gc after a killed rm": (36, 350),
     "gc beside a writer": (55, 350),
     "gc beside a first writer": (80, 220),
 }

@@ -62,6 +62,10 @@ def no_sync_of_manifests_in_gc(patch):
     patch.setattr(GarbageCollector, "_sync_manifests", lambda _: None)
 
 
+def no_sync_of_absence(patch):
+    patch.setattr(Catalog, "_sync_absence", lambda _, __: None)
+
+
 def no_sync_of_the_parents(patch):
     patch.setattr(Store, "_sync_parents", lambda _: None)
 
@@ -227,7 +231,8 @@ BUGS = {
     "the tag's directory is not synced": (no_sync_of_directory("m"), "replace"),
     "a new parent of the tag is not synced": (no_sync_of_directory("library"), "create"),
     "rm syncs nothing": (no_sync_of_directory("m"), "rm"),
-    "gc does not sync manifests": (no_sync_of_manifests_in_gc, "rm"),
+    "gc does not sync manifests": (no_sync_of_manifests_in_gc, "gc after a killed rm"),
+    "rm believes that there is nothing": (no_sync_of_absence, "rm"),
     "the store's parents are not synced": (no_sync_of_the_parents, "first use"),
     "sync is tried again": (sync_again_when_it_failed, "create"),
     "replacing takes two steps": (remove_the_old_manifest_first, "replace"),
