@@ -5,12 +5,9 @@ Nothing here imports numba: `load` does.
 
 from __future__ import annotations
 
-import hashlib
 import importlib
-import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any, Final, Protocol, cast
 
@@ -19,6 +16,7 @@ import numpy.typing as npt
 
 from importer.codecs.arithmetic import Bits, Floats
 from importer.codecs.arithmetic.deviation import Sums
+from importer.codecs.kernels import cache
 from importer.quant import Mode, QuantSpec
 
 Words = npt.NDArray[np.uint32]
@@ -94,19 +92,8 @@ def announced(announce: Callable[[], None]) -> AbstractContextManager[None]:
 def _import(name: str) -> ModuleType:
     # Not through the environment: whoever imported numba before us has read it already.
     config = cast("Any", importlib.import_module("numba.core.config"))
-    config.CACHE_DIR = config.CACHE_DIR or _cache_directory() or ""
+    ours = cache.directory()
+    if not config.CACHE_DIR and ours is not None:
+        config.CACHE_DIR = str(ours)
+        cache.use(ours)
     return importlib.import_module(f"{__name__}.{name}")
-
-
-def _cache_directory() -> str | None:
-    # numba looks at the file of a function only, not at what the function calls: the sources
-    # of all kernels are in the name, so that a new version never runs old code.
-    parent = os.environ.get("XDG_CACHE_HOME", "")
-    if not os.path.isabs(parent):
-        parent = os.path.expanduser("~/.cache")
-    if not os.path.isabs(parent):  # a user without a home
-        return None
-    sources = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        sources.update(path.read_bytes())
-    return os.path.join(parent, "ingot", f"kernels-{sources.hexdigest()[:16]}")

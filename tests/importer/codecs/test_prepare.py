@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
+import time
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +17,7 @@ import pytest
 
 from importer import codecs
 from importer.codecs import Operation, Plain, codec_for, engine, kernels
+from importer.codecs.kernels import cache
 from importer.quant import QUANT_TYPES
 from tests.importer.codecs import corpus
 
@@ -116,15 +119,15 @@ def test_numba_may_have_been_imported_before(tmp_path, digest):
 def test_a_cache_that_cannot_be_written_is_done_without(tmp_path, digest):
     # Nowhere can numba write: not where we say (a file is in the way, also for root), nor
     # beside the sources, nor in the user's own cache.
-    cache = tmp_path / "cache"
-    cache.write_text("")
+    blocked = tmp_path / "cache"
+    blocked.write_text("")
     script = (
         "import tempfile\n"
         "def refuse(*args, **kwargs): raise PermissionError(13, 'refused')\n"
         "tempfile.TemporaryFile = refuse\n" + SCRIPT
     )
 
-    made = report(start(script, XDG_CACHE_HOME=cache, HOME=cache))
+    made = report(start(script, XDG_CACHE_HOME=blocked, HOME=blocked))
 
     assert made == {"problem": None, "compiled": 1, "kernel": True, "digest": digest}
 
@@ -170,7 +173,64 @@ def test_a_user_without_a_home_has_no_cache_directory(monkeypatch):
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)
     monkeypatch.setenv("XDG_CACHE_HOME", "relative/is/void")
 
-    assert kernels._cache_directory() is None
+    assert cache.directory() is None
+
+
+DAY = 24 * 3600
+
+
+def make_cache(parent, name, days=0):
+    """Make a cache that was last used some days ago."""
+    path = parent / "ingot" / name
+    path.mkdir(parents=True)
+    (path / "index.nbi").write_bytes(b"")
+    then = time.time() - days * DAY
+    os.utime(path, (then, then))
+    return path
+
+
+@pytest.mark.usefixtures("needs_numba")
+def test_caches_that_nobody_used_for_long_go_when_a_new_one_is_made(tmp_path):
+    old = make_cache(tmp_path, "kernels-0123456789abcdef", days=31)
+    recent = make_cache(tmp_path, "kernels-fedcba9876543210", days=29)
+    foreign = make_cache(tmp_path, "kernels-of-others", days=1000)
+
+    report(start(SCRIPT, XDG_CACHE_HOME=tmp_path))
+
+    (mine,) = set((tmp_path / "ingot").iterdir()) - {old, recent, foreign}
+    assert re.fullmatch("kernels-[0-9a-f]{16}", mine.name)
+    assert [path.exists() for path in (old, recent, foreign)] == [False, True, True]
+
+
+def test_a_cache_that_is_used_is_as_young_as_its_last_use(tmp_path):
+    mine = make_cache(tmp_path, "kernels-0123456789abcdef", days=1000)
+    other = make_cache(tmp_path, "kernels-fedcba9876543210", days=1000)
+
+    cache.use(mine)
+
+    assert time.time() - mine.stat().st_mtime < DAY
+    assert other.exists()
+
+
+def test_a_link_is_not_followed_when_caches_are_removed(tmp_path):
+    precious = make_cache(tmp_path / "precious", "kernels-0123456789abcdef", days=1000)
+    (tmp_path / "ingot").mkdir()
+    link = tmp_path / "ingot" / "kernels-0123456789abcdef"
+    link.symlink_to(precious)
+    os.utime(link, (0, 0), follow_symlinks=False)
+
+    cache.use(tmp_path / "ingot" / "kernels-new")
+
+    assert (precious / "index.nbi").exists()
+
+
+@pytest.mark.parametrize("parent", ["none", "file"])
+def test_a_cache_that_cannot_be_looked_into_is_left_alone(tmp_path, parent):
+    (tmp_path / "file").write_text("")
+
+    cache.use(tmp_path / parent / "kernels-0123456789abcdef")
+
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_little_work_is_not_worth_a_kernel(monkeypatch):
