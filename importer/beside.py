@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from importer.chunks import Chunk, cut
 from importer.plan import BlobPlan, FilePlan, TensorPlan
-from importer.sources.tree import SourceFile, opened, read_exactly
+from importer.sources.file import SourceFile, opened, read_exactly
 from store import BlobRef, Store
 from store.fs import File
 from store.tensorblob import read_header

@@ -10,7 +10,7 @@ from typing import Final
 from importer.codecs import Codec, Plain
 from importer.plan import FilePlan, TensorPlan
 from importer.reuse import Job, Piece
-from importer.sources.tree import SourceFile
+from importer.sources.file import SourceFile
 
 _FILE: Final = Plain("U8")
 

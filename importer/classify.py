@@ -10,7 +10,7 @@ from typing import Final
 from importer.inventory import Document, Inventory
 from importer.prequantized import scheme_of
 from importer.sources.choice import MODULES, PIPELINE_INDEXES
-from importer.sources.tree import read_whole
+from importer.sources.file import read_whole
 from importer.triplets import check_triplets
 from store import limits
 from store.errors import InputError

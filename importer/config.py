@@ -9,7 +9,7 @@ from importer.codecs import REVISION
 from importer.plan import Plan
 from importer.quant import parse_target
 from importer.recipe_document import to_document
-from importer.sources.tree import SourceFile
+from importer.sources.file import SourceFile
 from store.json import Json, dumps, sorted_keys
 
 _NO_DECIMAL: Final = 100

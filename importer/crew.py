@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, Self
 from importer.chunks import Chunk, cut
 from importer.codecs import Encoded
 from importer.reuse import Job
-from importer.sources.tree import SourceFile, opened, read_exactly
+from importer.sources.file import SourceFile, opened, read_exactly
 from store.blobs import BlobWriter
 
 CHUNK: Final = 1 << 20

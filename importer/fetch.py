@@ -17,8 +17,9 @@ from importer.hub import Hub, HubFile, Listing
 from importer.hub_errors import OfflineError, UnreachableError
 from importer.sources import cache
 from importer.sources.choice import Needed, needed, visible
+from importer.sources.file import Identity, SourceFile, find
 from importer.sources.named import HubSource
-from importer.sources.tree import Identity, Origin, SourceFile, Tree, find, read_tree
+from importer.sources.tree import Origin, Tree, read_tree
 from importer.transfer import StoppedError, Tell, download, read_range
 from store import limits
 from store.errors import InputError, NetworkError, NoSpaceError

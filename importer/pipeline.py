@@ -23,8 +23,8 @@ from importer.recipe import PLAIN, Recipe
 from importer.reference import check_reference
 from importer.resources import affordable
 from importer.reuse import Job, Reuse, was_imported
+from importer.sources.file import check_unchanged
 from importer.sources.named import HubSource
-from importer.sources.tree import check_unchanged
 from importer.space import check_space, telling_space
 from importer.write import Written, write_blobs
 from store import BlobRef, Digest, Installed, Layer, Manifest, MediaType, ModelName, Store

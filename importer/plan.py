@@ -11,8 +11,9 @@ from importer.inventory import Inventory
 from importer.prequantized import is_floating
 from importer.quant import QuantSpec, Target
 from importer.recipe import Decision, Recipe
+from importer.sources.file import SourceFile
 from importer.sources.safetensors import SourceTensor
-from importer.sources.tree import LeftOut, SourceFile
+from importer.sources.tree import LeftOut
 from store import MediaType
 from store.tensorfile import elements
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from importer.inventory import Inventory
-from importer.sources.tree import SourceFile, opened
+from importer.sources.file import SourceFile, opened
 from store.errors import InputError, StorageError
 from store.text import printable
 

@@ -10,7 +10,7 @@ import xxhash
 
 from importer.codecs import REVISION, Plain
 from importer.plan import BlobPlan, FilePlan, Plan
-from importer.sources.tree import SourceFile
+from importer.sources.file import SourceFile
 from store import BlobRef, Store
 from store.memo import Pieces
 

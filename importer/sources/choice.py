@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
+from importer.sources.file import SourceFile
 from importer.sources.kept import why_left_out
 from importer.sources.safetensors import read_index
-from importer.sources.tree import LeftOut, SourceFile
+from importer.sources.tree import LeftOut
 from importer.sources.weights import Selection, select_weights
 from store.errors import InputError, UnsupportedError
 from store.text import printable

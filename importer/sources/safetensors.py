@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from importer.sources.tree import SourceFile, opened, read_exactly, read_whole
+from importer.sources.file import SourceFile, opened, read_exactly, read_whole
 from importer.sources.weights import Selection
 from store import limits
 from store.errors import InputError

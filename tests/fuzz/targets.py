@@ -16,8 +16,8 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 
 from importer.inventory import read_document
+from importer.sources.file import Identity, SourceFile
 from importer.sources.safetensors import read_index
-from importer.sources.tree import Identity, SourceFile
 from store.errors import IngotError
 from store.json import JsonError, dumps, loads
 from store.manifest import Manifest

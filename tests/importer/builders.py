@@ -15,8 +15,8 @@ from importer.inventory import Inventory
 from importer.pipeline import ImportRequest, import_model, plan_import
 from importer.planning import make_plan
 from importer.recipe import PLAIN
+from importer.sources.file import Identity, SourceFile
 from importer.sources.safetensors import SourceTensor
-from importer.sources.tree import Identity, SourceFile
 from store import Layer, Manifest, MediaType, ModelName
 from store.manifest import CONFIG_MEDIA_TYPE
 from store.tensorfile import data_bytes

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from importer.sources.cache import enter_repository
 from importer.sources.choice import needed, visible
+from importer.sources.file import find
 from importer.sources.named import HubSource, parse_source
-from importer.sources.tree import find, read_tree
+from importer.sources.tree import read_tree
 from store.errors import InputError, NotFoundError, UnsupportedError, UsageError
 
 MAIN = HubSource("org/repo")

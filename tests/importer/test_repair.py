@@ -16,7 +16,7 @@ import importer.write
 from importer.asked import ask
 from importer.events import BlobDone, Planned
 from importer.repair import Repairer
-from importer.sources import tree
+from importer.sources import file as source_file
 from store import Digest, MediaType, ModelName, Store
 from store.errors import NoSpaceError, StorageError
 from store.findings import Problem
@@ -378,14 +378,14 @@ def test_a_file_of_the_source_that_cannot_be_read_keeps_no_other(store, source, 
     create(store, source)
     for layer in ("a.weight", "b.weight", "tokenizer.model"):
         flip(blob_of(store, layer))
-    real = tree.read_into
+    real = source_file.read_into
 
     def rotten(descriptor, buffer, offset):
         if os.readlink(f"/proc/self/fd/{descriptor}").endswith("tokenizer.model"):
             raise OSError(errno.EIO, "Input/output error")
         return real(descriptor, buffer, offset)
 
-    monkeypatch.setattr(tree, "read_into", rotten)
+    monkeypatch.setattr(source_file, "read_into", rotten)
 
     done = repair(store)
 

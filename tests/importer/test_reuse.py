@@ -10,7 +10,7 @@ import pytest
 from importer.asked import ask
 from importer.events import BlobDone, Planned, Wrote
 from importer.pipeline import ImportRequest, import_model, new_jobs, plan_import
-from importer.sources import tree
+from importer.sources import file as source_file
 from store import Installed, ModelName, Store
 from store.errors import InputError
 from store.memo import Memo
@@ -62,14 +62,14 @@ def create(store, source, name="m", **options):
 
 def count_reads(monkeypatch):
     read = []
-    original = tree.read_into
+    original = source_file.read_into
 
     def counted(descriptor, buffer, offset):
         got = original(descriptor, buffer, offset)
         read.append(got)
         return got
 
-    monkeypatch.setattr(tree, "read_into", counted)
+    monkeypatch.setattr(source_file, "read_into", counted)
     return read
 
 
