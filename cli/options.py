@@ -57,9 +57,13 @@ def open_store(root: str | None, *, is_durable: bool = True) -> Store:
         message = f"store `{chosen}`: {error}".rstrip(".")
         hint = "Name another directory with `--store` or INGOT_STORE"
         raise UsageError(message, code="E_STORE_PATH", hint=hint) from error
-    if place.exists() and not place.is_dir():
-        message = f"store `{place}` is a file, expected a directory"
-        raise StorageError(message, code="E_STORE_PATH", hint="Name another with `--store`")
+    for there in (place, *place.parents):
+        if there.is_dir():
+            break
+        if there.exists():
+            below = "" if there == place else f" is below `{there}`, which"
+            message = f"store `{place}`{below} is a file, expected a directory"
+            raise StorageError(message, code="E_STORE_PATH", hint="Name another with `--store`")
     fs = FileSystem()
     fs.is_durable = is_durable
     return Store(place, fs, allow_unsafe=allow_unsafe)
