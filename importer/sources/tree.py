@@ -104,7 +104,7 @@ class _Walk:
         with os.scandir(directory) as scan:
             entries = sorted(scan, key=lambda entry: os.fsencode(entry.name))
         for entry in entries:
-            path = prefix + entry.name
+            path = prefix + _utf8(entry.name)
             self.count(path)
             location, seen = self.resolve(path, Path(entry.path))
             if stat.S_ISDIR(seen.st_mode):
@@ -166,9 +166,14 @@ def _follow(path: str, location: Path) -> tuple[os.stat_result, Path]:
 
 def _single(name: str, file: Path) -> SourceFile:
     # By the name that was given: in the Hub's cache it links to one that is a mere hash.
-    name = name if name.endswith(".safetensors") else file.name
+    name = _utf8(name if name.endswith(".safetensors") else file.name)
     _check_name(name)
     return find(name, file)
+
+
+def _utf8(name: str) -> str:
+    # The bytes of the name decide, not the locale that python read them in.
+    return os.fsencode(name).decode(errors="surrogateescape")
 
 
 def _check_name(path: str) -> None:

@@ -198,6 +198,28 @@ def test_a_prequantized_source_is_told(store, tmp_path):
     assert "mlx (as in the source)" in run("show", "m", store=store).succeeded().stdout
 
 
+OLD_LOCALE = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+
+
+def test_names_of_files_do_not_depend_on_the_locale(store, tmp_path):
+    source = write(model(tmp_path / "ü", {"w": ("F16", (4,))}), {"é☃.txt": b"x"})
+    run("create", "m", source, store=store).succeeded()
+
+    spawn("create", "n", source, store=store, env=OLD_LOCALE).succeeded()
+    spawn("verify", "m", "--source", source, store=store, env=OLD_LOCALE).succeeded()
+
+    assert manifest_digest(store, "m") == manifest_digest(store, "n")
+
+
+def test_a_single_file_has_the_same_name_in_each_locale(store, tmp_path):
+    source = write(tmp_path / "s", {"ü.safetensors": safetensors({"w": ("F16", (4,))})})
+    run("create", "m", source / "ü.safetensors", store=store).succeeded()
+
+    spawn("create", "n", source / "ü.safetensors", store=store, env=OLD_LOCALE).succeeded()
+
+    assert manifest_digest(store, "m") == manifest_digest(store, "n")
+
+
 def test_warnings_are_told(store, tmp_path):
     source = write(tmp_path / "m", {"model.safetensors": safetensors({"e": ("F32", (0, 3))})})
 
