@@ -68,10 +68,12 @@ def copy_model(
 
     names = ModelName.parse(source), ModelName.parse(target)
     opened = open_store(store)
-    opened.catalog.get(names[0])
+    found = opened.catalog.get(names[0])
     with opened.writing("") as writer:
         replaced = writer.copy(*names)
-    if replaced is not None:
+    if replaced is not None and replaced.digest == found.digest:
+        talk(f"{names[1]} is unchanged")
+    elif replaced is not None:
         talk(f"replaced {names[1]} (was {replaced.digest.short})")
     if json:
         was = str(replaced.digest) if replaced else None

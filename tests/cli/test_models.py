@@ -101,8 +101,9 @@ def test_a_copy_over_a_name_tells_what_was_there(filled):
 def test_a_copy_of_a_model_to_itself_changes_nothing(filled):
     before = manifest_digest(filled, "kept")
 
-    run("cp", "kept", "kept", store=filled).succeeded()
+    outcome = run("cp", "kept", "kept", store=filled).succeeded()
 
+    assert outcome.stderr == "kept:latest is unchanged\n"
     assert manifest_digest(filled, "kept") == before
 
 
