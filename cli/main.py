@@ -139,7 +139,10 @@ def _told(error: Exception) -> IngotError:
 
 def _usage(error: Exception) -> UsageError:
     context = getattr(error, "ctx", None)
-    command = context.command_path if context is not None else "ingot"
+    # What is wrong with an option may be found before there is a context.
+    command = " ".join(["ingot", *(word for word in sys.argv[1:2] if word in _COMMANDS)])
+    if context is not None:
+        command = context.command_path
     format_message = getattr(error, "format_message", error.__str__)
     message = str(format_message()).rstrip(".")
     return UsageError(message, code="E_USAGE", hint=f"`{command} --help` explains the command")

@@ -158,7 +158,15 @@ def test_a_name_may_be_given_twice(filled):
 
 def test_names_that_are_needed_and_missing_are_a_usage_error(store):
     for words in (("rm",), ("cp",), ("cp", "a"), ("cp", "a", "b", "c"), ("show",)):
-        assert "--help` explains the command" in run(*words, store=store).failed(2)
+        hint = f"`ingot {words[0]} --help` explains the command"
+        assert hint in run(*words, store=store).failed(2)
+
+
+@pytest.mark.parametrize(
+    "words", [("list", "--store"), ("create", "x", "--embedding"), ("rm", "--no"), ("gc", "x")]
+)
+def test_the_hint_names_the_command_that_was_meant(words):
+    assert f"`ingot {words[0]} --help` explains" in run(*words).failed(2)
 
 
 def test_removing_and_creating_again_gives_the_same_model(filled):
