@@ -57,11 +57,12 @@ def show(
 
     Example: ingot show llama --tensors '*.mlp.*'
     """
-    from cli.console import out, out_json
+    from cli.console import out, out_json, talk
     from cli.description import document, lines, tensor_lines
     from importer.describe import describe
     from store import ModelName
     from store.errors import UsageError
+    from store.text import printable
 
     raw = {
         "recipe": recipe,
@@ -92,7 +93,10 @@ def show(
         if json:
             out_json("show", document(opened, model, glob))
         elif tensors:
-            out(tensor_lines(model, glob, by_size=by_size))
+            rows = list(tensor_lines(model, glob, by_size=by_size))
+            out(rows)
+            if not rows:
+                talk(f"no tensor of {model.name} matches `{printable(glob)}`")
         else:
             out(lines(opened, model, verbose=verbose, by_size=by_size))
     if model.problems:

@@ -108,6 +108,14 @@ def test_the_document_holds_integers_times_and_digests(filled_store):
     assert all(type(layer["size"]) is int for layer in document["layers"])
 
 
+def test_a_glob_that_matches_nothing_is_told(filled_store):
+    outcome = run("show", "kept", "--tensors", "none.*", store=filled_store).succeeded()
+
+    assert outcome.stdout == ""
+    assert outcome.stderr == "no tensor of kept:latest matches `none.*`\n"
+    assert run("show", "kept", "--tensors", store=filled_store).succeeded().stderr == ""
+
+
 def test_a_glob_chooses_tensors_of_the_document(filled_store):
     words = ("show", "kept", "--tensors", "*.0.mlp.*", "--json")
 
