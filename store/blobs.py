@@ -6,6 +6,7 @@ import contextlib
 import errno
 import hashlib
 import itertools
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum, unique
@@ -210,6 +211,8 @@ class BlobWriter:
         self._sha256 = hashlib.sha256()
         self.size = 0
         self._started = 0
+        self._mutex = threading.Lock()
+        self._placed = 0
 
     @property
     def path(self) -> Path:
@@ -231,6 +234,8 @@ class BlobWriter:
     def place(self, chunk: Buffer, offset: int) -> None:
         """Write a chunk where it belongs, before its turn."""
         self._fs.write_at(self._file, chunk, offset)
+        with self._mutex:
+            self._placed += memoryview(chunk).nbytes
 
     def hash(self, chunk: Buffer) -> None:
         """Take the next bytes of the file, which were placed, from memory."""
@@ -268,6 +273,9 @@ class BlobWriter:
         self._fs.freeze(self._file)
         self._fs.sync(self._file)
         check_length(self._fs, self._file, self.size)
+        # A gap has its length, too, and reads as zeros.
+        if self._placed != self.size:
+            raise short_write(self.path, self._placed, self.size)
         self.close()
         return BlobRef(Digest(self._sha256.hexdigest()), self.size)
 

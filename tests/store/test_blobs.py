@@ -194,6 +194,21 @@ def test_bytes_that_did_not_arrive_are_missed(tmp_path):
     assert list(store.layout.blobs.iterdir()) == []
 
 
+def test_a_blob_with_a_gap_is_refused(store):
+    with store.writing(name()) as writer:
+        blob = writer.new_blob()
+        blob.write(b"head")
+        blob.place(b"tail", 8)
+        for piece in (b"lost", b"tail"):
+            blob.hash(piece)
+        with pytest.raises(IntegrityError) as caught:
+            writer.commit(blob)
+        blob.close()
+
+    assert caught.value.code == "E_SHORT_WRITE"
+    assert list(store.layout.blobs.iterdir()) == []
+
+
 class WithoutLinks(FileSystem):
     """Has no hard links, as exFAT and some network file systems."""
 
