@@ -17,7 +17,7 @@ from importer.quant import QUANT_TYPES, with_group_size
 from importer.remake import making_of
 from importer.stored import StoredTensor, read_layer
 from store import BlobRef, Layer, MediaType, ModelName, Store
-from store.errors import IngotError
+from store.errors import IngotError, in_words, is_exhausted
 from store.findings import Finding, Problem
 from store.parallel import Stop, each
 from store.verify import Progress
@@ -83,8 +83,8 @@ def compare(
         if layer.media_type == MediaType.TENSOR:
             try:
                 tensors |= {one.name: one for one in read_layer(store, layer, headers=True)}
-            except IngotError as error:
-                pairs.findings.append((layer.name, str(error)))
+            except (IngotError, OSError) as error:
+                pairs.findings.append((layer.name, _told(store, error)))
     _pair_tensors(plan, tensors, {layer.digest: layer.ref for layer in manifest.layers}, pairs)
     _pair_files(plan, {layer.name: layer for layer in manifest.layers if layer.is_file}, pairs)
     compared = [job for job, _ in pairs.jobs if isinstance(job, BlobPlan)]
@@ -140,8 +140,18 @@ class _Comparer:
                 if message is not None:
                     wrong.add(subject)
                     yield subject, message
-        except IngotError as error:
-            yield (job.name if isinstance(job, BlobPlan) else job.file.path), str(error)
+        except (IngotError, OSError) as error:
+            subject = job.name if isinstance(job, BlobPlan) else job.file.path
+            yield subject, _told(self.store, error)
+
+
+def _told(store: Store, error: IngotError | OSError) -> str:
+    """Say what is wrong with a blob; raise what is wrong with the source or the machine."""
+    if isinstance(error, OSError):
+        inside = error.filename and Path(error.filename).is_relative_to(store.layout.blobs)
+        if not inside or is_exhausted(error):
+            raise error
+    return in_words(error)
 
 
 def _differs(done: int) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,7 @@ from importer.quant import QUANT_TYPES, with_group_size
 from importer.recipe import Misaligned
 from store import ModelName, Store
 from store.errors import InputError, NotFoundError
+from store.fs import FileSystem
 from tests.check_store import snapshot
 from tests.importer.builders import (
     FIXTURES,
@@ -390,6 +393,66 @@ def test_a_broken_source_is_an_error(store, source):
     (source / "model.safetensors").write_bytes(b"")
 
     with pytest.raises(InputError):
+        compare(store, NAME, source)
+
+
+class BadSector(FileSystem):
+    """Fails to read one file of the store, from one byte on."""
+
+    broken = (None, 0)
+
+    def read(self, file, size, offset):
+        self._try(file, size, offset)
+        return super().read(file, size, offset)
+
+    def read_into(self, file, buffer, offset):
+        self._try(file, len(buffer), offset)
+        return super().read_into(file, buffer, offset)
+
+    def _try(self, file, size, offset):
+        broken, at = self.broken
+        if file.path.name == broken and offset + size > at:
+            raise OSError(errno.EIO, "Input/output error", str(file.path))
+
+
+@pytest.mark.parametrize("place", [0, -1], ids=["header", "data"])
+def test_a_blob_that_cannot_be_read_is_a_finding_and_the_others_are_compared(
+    tmp_path, source, place
+):
+    with Store(tmp_path / "store", BadSector()) as store:
+        create(store, source)
+        layers = store.catalog.get(NAME).parse().layers
+        bad = next(layer.digest for layer in layers if layer.name == "a.weight")
+        store.fs.broken = (bad.file_name, place % store.blobs.status(bad).size)
+        overwrite(source, {**TENSORS, "b.weight": ("BF16", (2,), b"abcx")})
+
+        told = findings(store, source)
+
+    assert ("a.weight", f"`{store.blobs.path(bad)}`: Input/output error (EIO)") in told
+    assert ("b.weight", "differs from the source after byte 0") in told
+
+
+def test_a_source_that_cannot_be_opened_is_an_error(store, source, monkeypatch):
+    create(store, source)
+
+    def refuse(file):
+        raise PermissionError(errno.EACCES, "Permission denied", str(file.location))
+
+    monkeypatch.setattr("importer.beside.opened", refuse)
+
+    with pytest.raises(PermissionError):
+        compare(store, NAME, source)
+
+
+def test_want_of_descriptors_is_no_difference(store, source, monkeypatch):
+    create(store, source)
+
+    def poor(_, path):
+        raise OSError(errno.EMFILE, "Too many open files", str(path))
+
+    monkeypatch.setattr(FileSystem, "open", poor)
+
+    with pytest.raises(OSError, match="Too many"):
         compare(store, NAME, source)
 
 
