@@ -1,0 +1,148 @@
+"""Mistakes about imports: what is made again, and where it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.soak.bugs.bug import Bug, bug
+
+
+def _imports() -> Iterator[Bug]:
+    yield bug(
+        "equal tensors have equal blobs",
+        "importer",
+        "importer/reuse",
+        "sha256(revision + form +",
+        "sha256(revision +",
+    )
+    yield bug(
+        "inodes are not counted before an import",
+        "importer",
+        "importer/space",
+        "return _Needed(nbytes + _DOCUMENTS, count + _DOCUMENT_FILES)",
+        "return _Needed(nbytes + _DOCUMENTS, 0)",
+    )
+    yield bug(
+        "tensors of any dtype have equal blobs",
+        "importer",
+        "importer/reuse",
+        'f"\\0{tensor.dtype} {self._allows_nonfinite}"',
+        'f"\\0{self._allows_nonfinite}"',
+    )
+    yield bug(
+        "what is not finite has been allowed for good",
+        "importer",
+        "importer/reuse",
+        'f"\\0{tensor.dtype} {self._allows_nonfinite}"',
+        'f"\\0{tensor.dtype}"',
+    )
+    yield bug(
+        "every revision of the codecs makes the same",
+        "importer",
+        "importer/reuse",
+        "sha256(revision + form +",
+        "sha256(form +",
+    )
+    yield bug(
+        "a noted blob may have any size",
+        "importer",
+        "importer/reuse",
+        "if found is not None and found[1] == job.nbytes else None",
+        "if found is not None else None",
+    )
+    yield bug(
+        "a source whose time was set back is as it was",
+        "importer",
+        "importer/reuse",
+        "max(seen.mtime_ns, seen.ctime_ns)",
+        "seen.mtime_ns",
+    )
+    yield bug(
+        "a source that was written a moment ago is as it was",
+        "store",
+        "store/memo",
+        "identity[3] < row[4] - _GRANULARITY_NS",
+        "identity[3] <= row[4]",
+    )
+    yield bug(
+        "a killed import has noted nothing",
+        "C store",
+        "store/memo",
+        "if len(rows) >= _SAVE_EVERY or time.monotonic() - self._saved > _SAVE_SECONDS:",
+        "if not rows:",
+    )
+    yield bug(
+        "a source that changes meanwhile is not noticed",
+        "importer cli",
+        "importer/sources/tree",
+        """
+        if _identity(os.fstat(descriptor)) != file.identity:
+            changed(file)
+""",
+        "\n",
+    )
+    yield bug(
+        "a source is not looked at again before it is published",
+        "importer cli",
+        "importer/sources/tree",
+        "        if _identity(os.stat(file.location)) == file.identity:",
+        "        if os.stat(file.location):",
+    )
+    yield bug(
+        "a source may end early",
+        "importer cli",
+        "importer/sources/tree",
+        "        if count == 0:\n            changed(file)\n",
+        "        if count == 0:\n            return\n",
+    )
+    yield bug(
+        "a download is not compared with its hash",
+        "hub",
+        "importer/transfer",
+        "        if digest.is_right():",
+        "        if digest:",
+    )
+    yield bug(
+        "what an earlier run fetched is not hashed",
+        "hub",
+        "importer/transfer",
+        "            digest.update(piece)\n",
+        "            pass\n",
+    )
+    yield bug(
+        "a download does not go on where it ended",
+        "hub",
+        "importer/transfer",
+        "        have = target.tell()\n",
+        "        have = target.seek(0)\n        digest = _Digest(file)\n",
+    )
+    yield bug(
+        "a part that is too long is kept",
+        "hub",
+        "importer/transfer",
+        "            target.truncate(0)\n",
+        "            pass\n",
+    )
+    yield bug(
+        "an answer may begin anywhere",
+        "hub",
+        "importer/transfer",
+        "match is None or int(match[1]) != start or match[2]",
+        "match is None or match[2]",
+    )
+    yield bug(
+        "a bad part is not fetched again",
+        "hub",
+        "importer/transfer",
+        "if _fill(hub, file, tell, tries) or _fill(hub, file, tell, tries):",
+        "if _fill(hub, file, tell, tries):",
+    )
+    yield bug(
+        "a download has its name before it is synced",
+        "hub",
+        "importer/transfer",
+        "        os.fsync(descriptor)\n",
+    )
+
+
+IMPORTS = (*_imports(),)
