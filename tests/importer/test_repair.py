@@ -20,6 +20,7 @@ from importer.sources import file as source_file
 from store import Digest, MediaType, ModelName, Store
 from store.errors import NoSpaceError, StorageError
 from store.findings import Problem
+from store.fs import FileSystem
 from store.verify import verify
 from tests.check_store import check_store, snapshot
 from tests.cli.runner import run
@@ -341,6 +342,45 @@ def test_a_source_that_changed_heals_what_did_not_change(store, source):
     assert "changed: `a.weight` gives sha256:" in loss.reasons[0]
     # Nothing of what the source has now came into the store.
     assert {path.name for path in store.layout.blobs.iterdir()} < good
+
+
+def test_a_changed_source_is_told_though_its_blobs_are_known(store, source):
+    create(store, source)
+    model(source, TENSORS | {"a.weight": ("F32", (4,), b"another content!")})
+    create(store, source, "other")
+    flip(blob_of(store, "a.weight"))
+
+    (loss,) = repair(store).losses
+
+    assert f"changed: `a.weight` gives {_digest(store, 'other', 'a.weight')}" in loss.reasons[0]
+
+
+def _digest(store, name, layer):
+    return Digest.from_file_name(blob_of(store, layer, name).name)
+
+
+class Logging(FileSystem):
+    """Notes what a power cut could take back, until it is synced."""
+
+    def __init__(self):
+        self.unsynced = set()
+
+    def rename(self, source, target):
+        super().rename(source, target)
+        self.unsynced |= {source.parent, target.parent}
+
+    def sync_directory(self, path):
+        super().sync_directory(path)
+        self.unsynced.discard(path)
+
+
+def test_what_was_repaired_is_durable(tmp_path, source):
+    with Store(tmp_path / "store", Logging()) as store:
+        create(store, source)
+        flip(blob_of(store, "a.weight"))
+
+        assert healed(repair(store)) == {"a.weight"}
+        assert store.layout.blobs not in store.fs.unsynced
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from tests.check_store import manifest_path, parse_json
 from tests.importer.builders import model, noise
 from tests.soak.harness import WIDTH, Outcome
 
@@ -38,6 +40,8 @@ class Scenario:
         tag: the name whose manifest the command changes.
         removes: a second run does not find what the first has removed.
         litter: names in tmp/ that are not the command's.
+        ends: the exit code where nothing fails.
+        repairs: a damaged blob may go into quarantine.
     """
 
     name: str
@@ -47,6 +51,8 @@ class Scenario:
     tag: str | None = None
     removes: bool = False
     litter: frozenset[str] = frozenset()
+    ends: int = 0
+    repairs: bool = False
 
     def arrange(self, ingot: Runner, sources: Path) -> None:
         """Make the store."""
@@ -101,6 +107,31 @@ def _cut_a_blob(store: Path) -> None:
         file.truncate(100)
 
 
+def _flip_a_bit(store: Path) -> None:
+    # Of a blob that x alone has.
+    kept, own = (_blobs_of(store, name) for name in ("kept", "x"))
+    blob = min(own - kept)
+    blob.chmod(0o644)
+    with blob.open("r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        (last,) = file.read()
+        file.seek(-1, os.SEEK_END)
+        file.write(bytes([last ^ 1]))
+    blob.chmod(0o444)
+
+
+def _flip_a_bit_and_forget(store: Path) -> None:
+    # The memo alone knows where it was made from.
+    _flip_a_bit(store)
+    (store / "memo.sqlite").unlink()
+
+
+def _blobs_of(store: Path, name: str) -> set[Path]:
+    path = manifest_path(store, name)
+    layers = parse_json(path.read_bytes())["layers"] if path.exists() else ()
+    return {store / "blobs" / layer["digest"].replace(":", "-") for layer in layers}
+
+
 def _leave_litter(store: Path) -> None:
     (store / "tmp" / LITTER).write_bytes(b"x" * 5000)
     (store / "quarantine" / f"sha256-{'0' * 64}.1").write_bytes(b"bad")
@@ -110,13 +141,22 @@ CREATE_KEPT = ("create", "kept", "{one}", "--jobs", "1")
 CREATE_X = ("create", "x", "{two}", "--jobs", "1")
 REPLACE_X = ("create", "x", "{three}", "--jobs", "1")
 TWO = (CREATE_KEPT, CREATE_X)
+REPAIR = ("verify", "--repair", "--jobs", "1")
 SCENARIOS = (
     Scenario("first use", CREATE_X, tag="x"),
     Scenario("create", CREATE_X, (CREATE_KEPT,), tag="x"),
     Scenario("create replaced", REPLACE_X, TWO, tag="x"),
     Scenario("create same", CREATE_X, TWO, tag="x"),
     Scenario("create healed", CREATE_X, (CREATE_X,), _cut_a_blob, tag="x"),
+    Scenario("create renewed", CREATE_X, (CREATE_X,), _flip_a_bit, tag="x"),
+    Scenario("create rehashed", (*CREATE_X, "--rehash"), TWO, tag="x"),
     Scenario("create quantized", (*CREATE_X, "--quantize", "int4"), (CREATE_KEPT,), tag="x"),
+    Scenario(
+        "create reported",
+        (*CREATE_X, "--quantize", "int4", "--report"),
+        (CREATE_KEPT,),
+        tag="x",
+    ),
     Scenario("cp", ("cp", "kept", "team/y:v1"), TWO, tag="team/y:v1"),
     Scenario("cp over", ("cp", "kept", "x"), TWO, tag="x"),
     Scenario("rm", ("rm", "x"), TWO, tag="x", removes=True),
@@ -128,6 +168,9 @@ SCENARIOS = (
         litter=frozenset({LITTER}),
     ),
     Scenario("verify", ("verify", "--jobs", "1"), TWO),
+    Scenario("compare", ("verify", "kept", "--source", "{one}", "--jobs", "1"), TWO),
+    Scenario("repair", REPAIR, TWO, _flip_a_bit, repairs=True),
+    Scenario("repair in vain", REPAIR, TWO, _flip_a_bit_and_forget, ends=5, repairs=True),
     Scenario("list", ("list",), TWO),
     Scenario("show", ("show", "kept", "--tensors"), TWO),
 )

@@ -27,6 +27,9 @@ from tests.soak.harness import REPOSITORY, print_lines
 PYTEST = ("-m", "pytest", "-q", "-x", "-m", "not slow", "-p", "no:cacheprovider")
 LONGEST_SECONDS = 900
 LAST_LINES = 15
+OF_IMPORTS = tuple(
+    f"tests/importer/test_{name}.py" for name in ("repair", "reuse", "compare", "tree", "space")
+)
 # Layer of docs/reliability.md -> what runs a few seconds of it, each its own process.
 LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "A": ((*PYTEST, "tests/store/test_crash.py"),),
@@ -54,7 +57,16 @@ LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
             "--deselect=tests/store/test_lock.py",
         ),
     ),
-    "importer": ((*PYTEST, "tests/importer", "--ignore=tests/importer/codecs"),),
+    # First the quick ones of what repairs and reuses.
+    "importer": (
+        (*PYTEST, *OF_IMPORTS),
+        (
+            *PYTEST,
+            "tests/importer",
+            "--ignore=tests/importer/codecs",
+            *(f"--deselect={path}" for path in OF_IMPORTS),
+        ),
+    ),
     "cli": (
         (
             *PYTEST,

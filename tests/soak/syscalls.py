@@ -11,11 +11,12 @@ is judged; then `verify`, the command again and `gc` must succeed.
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,12 +31,13 @@ from tests.soak.scenarios import NOT_FOUND, SCENARIOS, Scenario, write_sources
 MAX_VIOLATIONS = 40
 KILLED = 137
 NO_SPACE = frozenset({"ENOSPC", "EDQUOT"})
-# What a command can say of a call that failed: that the machine is at fault, or that it could
+# What a command can say of a call that failed: that the machine is at fault, if it could not
 # do without. These also may say that what they could not read is damaged; gc must then stop.
-SAYS = {0, 8}
+SAYS = {8}
 READERS = frozenset({"verify", "show", "gc"})
 # Nobody can do without these, but for the memo.
 NEEDED = frozenset({"write", "pwrite64", "fsync", "rename"})
+_BLOB = re.compile(r"sha256[:-]([0-9a-f]{64})")
 TIDYING = frozenset({"unlink", "rmdir", "getdents64"})
 
 
@@ -79,6 +81,7 @@ class Sweep:
         old, new: the digest of the tag's manifest before and after; None without one.
         kept: the digest of the model that nobody touches; None where there is none.
         bad: what is wrong with the store before.
+        damaged: the names of the blobs that are.
     """
 
     scenario: Scenario
@@ -89,6 +92,7 @@ class Sweep:
     new: str | None = None
     kept: str | None = None
     bad: frozenset[str] = frozenset()
+    damaged: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         self.ingot = ForkedIngot(self.scratch / "store", self.scratch.parent)
@@ -98,9 +102,10 @@ class Sweep:
         self.arrange()
         self.old, self.kept = self.tag(), manifest_digest(self.ingot.store, "kept")
         self.bad = frozenset(check_store(self.ingot.store))
+        self.damaged = frozenset(_blob_names(self.bad))
         log = self.scratch / "rehearsal"
         outcome = self.act(strace=traced(log))
-        if problem := outcome.problem(0):
+        if problem := outcome.problem(self.scenario.ends):
             raise RuntimeError(problem)
         self.new = self.tag()
         return points_in(log, (self.ingot.store, self.scratch / "sources"))
@@ -147,8 +152,7 @@ class Sweep:
         allowed = [self.new] if outcome.code == 0 else [self.old, self.new]
         if now not in allowed:
             found.append(f"after exit {outcome.code} the tag is {now}, expected {allowed}")
-        tolerated = frozenset() if outcome.code == 0 else self.bad
-        found += sorted(set(check_store(store, reported=self.reported())) - tolerated)
+        found += self.violations(tolerates=outcome.code != 0)
         if outcome.code != KILLED and not _hinders_tidying(point):
             tmp = store / "tmp"
             left = {path.name for path in tmp.glob("*")} - self.scenario.litter
@@ -162,13 +166,32 @@ class Sweep:
             found.append(self.ingot.run("verify").problem(0))
         gone = self.scenario.removes and self.tag() is None
         again = self.act()
-        found.append(again.problem(NOT_FOUND if gone else 0))
+        found.append(again.problem(NOT_FOUND if gone else self.scenario.ends))
         if self.tag() != self.new:
             found.append(f"after the command again the tag is {self.tag()}, not {self.new}")
+        tolerates = again.code != 0
+        found += self.violations(tolerates=tolerates)
         found.append(self.ingot.run("gc", "--yes").problem(0))
-        store = self.ingot.store
-        found += check_store(store, reported=self.reported(), after_gc=True)
+        found += self.violations(tolerates=tolerates, after_gc=True)
         return [f"afterwards: {problem}" for problem in found if problem]
+
+    def violations(self, *, tolerates: bool, after_gc: bool = False) -> list[str]:
+        """Judge the store.
+
+        Args:
+            tolerates: what was damaged before may still be, or be in quarantine instead.
+            after_gc: nothing may be left over, and nothing is in quarantine.
+        """
+        store = self.ingot.store
+        found = set(check_store(store, reported=self.reported(), after_gc=after_gc))
+        if not tolerates:
+            return sorted(found)
+        found -= self.bad
+        if self.scenario.repairs:
+            kept = {path.stem for path in (store / "quarantine").iterdir()}
+            moved = self.damaged if after_gc else self.damaged & kept
+            found = {problem for problem in found if not moved & _blob_names([problem])}
+        return sorted(found)
 
     def reported(self) -> dict[str, str]:
         """What must be there whatever happens."""
@@ -181,10 +204,10 @@ class Sweep:
             return {KILLED}
         if "retval" in fault:
             return {0, 3, 5, 8}  # a lie is found out: the source or the blob has another size
-        codes = {*SAYS} | ({5} if command in READERS else set())
+        codes = {self.scenario.ends, *SAYS} | ({5} if command in READERS else set())
         error = fault.removeprefix("error=").removesuffix("+")
         if error == "EINTR" and point.call != "openat":  # os.scandir does not try again
-            return {0}
+            return {self.scenario.ends}
         # gc can do without a folder of its own: it then removes at once.
         needed = NEEDED & {"fsync"} if command == "gc" else NEEDED
         if point.call in needed and "memo.sqlite" not in point.path:
@@ -242,6 +265,11 @@ def _hinders_tidying(point: Point) -> bool:
     # tidy up, and the next gc does, as after a kill.
     is_folder = Path(point.path).parent.name == "tmp"
     return point.call in TIDYING or is_folder or "/locks/" in point.path
+
+
+def _blob_names(problems: Iterable[str]) -> set[str]:
+    found = (_BLOB.findall(problem) for problem in problems)
+    return {f"sha256-{digits}" for each in found for digits in each}
 
 
 def _end(outcome: Outcome) -> str:

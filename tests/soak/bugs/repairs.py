@@ -27,13 +27,13 @@ def _repairs() -> Iterator[Bug]:
     )
     yield bug(
         "a quarantine believes any lock",
-        "store J",
+        "store",
         "store/quarantine",
         '        store.lock.check_effective("quarantine")\n',
     )
     yield bug(
         "a quarantine is not synced",
-        "store",
+        "A",
         "store/quarantine",
         "        store.fs.sync_directory(directory)",
         "        pass",
