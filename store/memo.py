@@ -112,7 +112,11 @@ class Memo:
         """Where a model was made from on this machine, if that is known."""
         with self._mutex:
             row = self._one("SELECT source FROM origin WHERE manifest = ?", (manifest.hex,))
-        return Path(os.fsdecode(row[0])) if row else None
+        source = row[0] if row else None
+        # A NUL, which is a flipped bit of a blank or an `@`, is in no path.
+        if not isinstance(source, bytes) or not source or b"\0" in source:
+            return None
+        return Path(os.fsdecode(source))
 
     def seed(self, *, create: bool) -> int | None:
         """The secret that fingerprints of this store are seeded with, or None without one.
@@ -168,7 +172,8 @@ class Memo:
                 return {}
             self._looks[key] = looked
             rows = self._run(query, [(key, looked)])
-            return {(offset, size): found for offset, size, found in rows}
+            # One flipped bit makes a text of a blob.
+            return {(at, size): found for at, size, found in rows if type(found) is bytes}
 
     def has_pieces(self, path: Path, identity: _Identity) -> bool:
         """Whether `pieces` would give any; they are not read, of which there may be 100 000."""
@@ -249,8 +254,8 @@ class Memo:
                     return []
             except (sqlite3.OperationalError, OverflowError):
                 break  # locked for long, read-only, a full disk, 64 bits: not known
-            except sqlite3.DatabaseError:
-                self._start_over()
+            except (sqlite3.DatabaseError, UnicodeDecodeError):
+                self._start_over()  # in a message, too, there may be bytes that are no text
         return []
 
     def _open(self) -> sqlite3.Connection:

@@ -26,8 +26,11 @@ def memo(path):
     memo.close()
 
 
-def reopened(path):
-    return Memo(path)
+def change(path, statement):
+    database = sqlite3.connect(path)
+    database.execute(statement)
+    database.commit()
+    database.close()
 
 
 def test_a_blob_that_was_noted_is_known(memo):
@@ -125,6 +128,15 @@ def test_the_origin_of_a_model_is_known(memo):
     assert memo.origin(DIGEST) == Path("/models/source")
 
 
+@pytest.mark.parametrize("source", ["NULL", "7", "''", "'/text'", "x''", "x'2f6100'"])
+def test_a_damaged_origin_is_not_known(memo, path, source):
+    memo.note_origin(DIGEST, Path("/models/m"))
+    memo.close()
+    change(path, f"UPDATE origin SET source = {source}")
+
+    assert memo.origin(DIGEST) is None
+
+
 def test_the_origin_of_another_model_is_not_known(memo):
     memo.note_origin(DIGEST, Path("/models/source"))
     memo.close()
@@ -144,6 +156,20 @@ def test_an_origin_need_not_be_unicode(memo):
 )
 def test_a_damaged_memo_is_made_anew(path, content):
     path.write_bytes(content)
+
+    for expected in (False, True):
+        memo = Memo(path)
+        assert memo.knows(DIGEST, SEEN) is expected
+        memo.note(DIGEST, SEEN)
+        memo.close()
+
+
+def test_a_memo_whose_tables_have_no_readable_names_is_made_anew(path):
+    memo = Memo(path)
+    memo.note(DIGEST, SEEN)
+    memo.close()
+    # SQLite quotes the statement in its message, and Python cannot decode that.
+    path.write_bytes(path.read_bytes().replace(b"CREATE TABLE blob", b"CREATE T\xffBLE blob"))
 
     for expected in (False, True):
         memo = Memo(path)
@@ -255,6 +281,17 @@ def test_a_piece_that_was_noted_is_known_to_the_next_process(memo):
 
     assert memo.has_pieces(SOURCE, OLD)
     assert memo.pieces(SOURCE, OLD) == {(8, 16): b"print"}
+
+
+@pytest.mark.parametrize("damage", ["NULL", "7", "'text'"])
+def test_a_damaged_piece_is_not_known(memo, path, damage):
+    look(memo)
+    for offset in (8, 24):
+        memo.note_piece(SOURCE, offset, 16, b"print")
+    memo.close()
+    change(path, f"UPDATE piece SET fingerprint = {damage} WHERE offset = 8")
+
+    assert memo.pieces(SOURCE, OLD) == {(24, 16): b"print"}
 
 
 @pytest.mark.parametrize("place", range(4))
@@ -375,10 +412,7 @@ def test_other_products_are_not_known(memo):
 def test_a_damaged_product_is_not_known(memo, path, damage):
     memo.note_product(b"key", b"header", DIGEST, 9)
     memo.close()
-    database = sqlite3.connect(path)
-    database.execute(damage)
-    database.commit()
-    database.close()
+    change(path, damage)
 
     assert memo.product(b"key") is None
 
