@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import json
 import os
 import shlex
@@ -357,6 +358,43 @@ def test_a_changed_source_is_told_though_its_blobs_are_known(store, source):
 
 def _digest(store, name, layer):
     return Digest.from_file_name(blob_of(store, layer, name).name)
+
+
+def test_a_blob_that_was_good_once_and_cannot_be_read_is_replaced(store, source, monkeypatch):
+    create(store, source)
+    path = blob_of(store, "a.weight")
+    bad = path.stat().st_ino
+    real = FileSystem.read_into
+
+    def rotten(self, file, buffer, offset):
+        if self.status_of(file).inode == bad:
+            raise OSError(errno.EIO, "Input/output error", str(file.path))
+        return real(self, file, buffer, offset)
+
+    monkeypatch.setattr(FileSystem, "read_into", rotten)
+
+    done = repair(store)
+
+    assert (healed(done), done.remaining) == ({"a.weight"}, ())
+    assert path.stat().st_ino != bad
+
+
+def test_what_was_healed_is_told_though_a_writer_keeps_the_rest_from_quarantine(
+    store, source, monkeypatch
+):
+    create(store, source)
+    flip(blob_of(store, "a.weight"))
+    flip(blob_of(store, "b.weight"))
+    model(source, TENSORS | {"b.weight": ("BF16", (2,), b"zzzz")}, tokenizer__model="tokens")
+    hasty = functools.partial(importer.repair.quarantine, wait=0.01)
+    monkeypatch.setattr(importer.repair, "quarantine", hasty)
+
+    with Store(store.layout.root) as other, other.lock.shared():
+        done = repair(store)
+
+    assert (healed(done), done.quarantined) == ({"a.weight"}, ())
+    assert "is locked" in done.hindrance
+    assert [loss.model for loss in done.losses] == ["m:latest"]
 
 
 class Logging(FileSystem):

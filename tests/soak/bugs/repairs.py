@@ -125,13 +125,6 @@ def _repairs() -> Iterator[Bug]:
         "return {s.digest: s or Suspect(d, None, is_bad=True) for d, s in zip(order, looked)}",
     )
     yield bug(
-        "a repair quarantines what it has healed",
-        "importer",
-        "importer/repair",
-        "if digest not in healed}",
-        "if digest}",
-    )
-    yield bug(
         "a repair does not say which models are lost",
         "importer",
         "importer/repair",
