@@ -71,11 +71,10 @@ def parse_source(text: str) -> Path | HubSource:
 
 def _parse_address(text: str) -> HubSource:
     from huggingface_hub import constants, parse_hf_uri  # noqa: PLC0415
-    from huggingface_hub.errors import HfUriError  # noqa: PLC0415
 
     try:
         uri = parse_hf_uri(text, endpoint=constants.ENDPOINT)
-    except HfUriError as error:
+    except ValueError as error:  # theirs is one, and so is urllib's
         raise UsageError(
             f"`{printable(text)}` is no address of a model on the Hub",
             code="E_USAGE",

@@ -10,11 +10,15 @@ import argparse
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 RUNS = {"header": 1_000_000}
 DEFAULT_RUNS = 100_000
+# A database has pages; everything else is found in less.
+LARGEST = {"memo": 8192}
+DEFAULT_LARGEST = 4096
 
 
 def main() -> None:
@@ -34,12 +38,15 @@ def main() -> None:
     for target in options.targets or TARGETS:
         runs = options.runs or RUNS.get(target, DEFAULT_RUNS)
         argv = [sys.executable, __file__, "--inside", target, "--runs", str(runs)]
+        started = time.monotonic()
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
         executed = f"Done {runs} runs" in done.stderr or f"Done {runs}" in done.stderr
-        print(f"{target}: {runs} runs, {'ok' if executed else 'BROKEN'}", flush=True)
+        rate = runs / (time.monotonic() - started)
+        how = f"ok, {rate:.0f}/s" if executed else "BROKEN"
+        print(f"{target}: {runs} runs, {how}", flush=True)
         if not executed:
             broken.append(target)
-            print(done.stderr[-4000:])
+            print(done.stdout[-2000:], done.stderr[-2000:])  # Python says why on stdout
     sys.exit(1 if broken else 0)
 
 
@@ -54,7 +61,8 @@ def fuzz(target: str, runs: int) -> None:
     corpus = Path(tempfile.mkdtemp(prefix=f"corpus-{target}-"))
     for number, seed in enumerate(SEEDS[target]):
         (corpus / str(number)).write_bytes(seed)
-    argv = [sys.argv[0], str(corpus), f"-runs={runs}", "-max_len=4096", "-timeout=20"]
+    largest = LARGEST.get(target, DEFAULT_LARGEST)
+    argv = [sys.argv[0], str(corpus), f"-runs={runs}", f"-max_len={largest}", "-timeout=20"]
     atheris.Setup(argv, lambda data: TARGETS[target](bytes(data)))
     atheris.Fuzz()
 

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 import struct
 
+from store.fs import FileSystem
+from store.memo import Memo
 from store.tensorfile import encode_header
+from tests.fuzz.scratch import SCRATCH
+from tests.fuzz.store_targets import DIGEST, IDENTITY, PATH
 
 _ENTRIES = [
     ("a.weight", "BF16", (2, 3), 12),
@@ -12,6 +18,30 @@ _ENTRIES = [
     ("c", "F4", (4,), 2),
     ("empty", "U8", (0, 7), 0),
 ]
+
+
+def _encoded(entries: list[tuple[str, str, tuple[int, ...], int]]) -> bytes:
+    return encode_header(entries, {"format": "pt"})
+
+
+def _memo() -> bytes:
+    """A memo that knows everything it is asked for, in pages of the smallest size."""
+    path = SCRATCH / "seed.sqlite"
+    path.unlink(missing_ok=True)
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.execute("PRAGMA page_size = 512")
+        database.execute("VACUUM")
+    memo = Memo(path)
+    memo.seed(create=True)
+    memo.note(DIGEST, FileSystem().status(SCRATCH))
+    memo.note_origin(DIGEST, PATH)
+    memo.note_product(b"key", b"form", DIGEST, 7)
+    memo.look_at(PATH, IDENTITY, 10**18)
+    memo.note_piece(PATH, 0, 3, b"f" * 16)
+    memo.close()
+    return path.read_bytes()
+
+
 _HEADER = encode_header(_ENTRIES, {"format": "pt"})
 _DIGEST = "sha256:" + "0123456789abcdef" * 4
 _LAYER = (
@@ -21,6 +51,59 @@ _LAYER = (
 _MANIFEST = (
     '{"schemaVersion":2,"mediaType":"application/vnd.docker.distribution.manifest.v2+json",'
     f'"config":{_LAYER},"layers":[{_LAYER},{_LAYER}],"other":{{"k":true}}}}'
+)
+
+_RECIPE = b"""name = "mine"
+group_size = 64
+misaligned = "adjust"
+experts = "stacked"
+nonfinite = "allow"
+
+[[rule]]
+match = ["*.v_proj", "lm_head"]
+type = "int8/32"
+reason = "g\xc3\xbcnstig"
+ndim = [2]
+dtype = ["BF16", "F32"]
+min_elements = 1024
+layers = "0-3,28-31"
+fits = true
+optional = true
+when = { architecture = "Llama*", kind = ["*"], type = "int*" }
+
+[[rule]]
+match = "*"
+type = "requested"
+"""
+_RECORDED = (
+    '{"name":"mine","type":"int4","misaligned":"error","experts":"stacked","rule":[{"match":'
+    '["*.v_proj"],"reason":"as asked","type":"int4/64","ndim":[2],"dtype":["F32"],'
+    '"min_elements":9,"layers":"more-bits","fits":true,"optional":true},'
+    '{"match":["*"],"reason":"rest","type":"keep"}]}'
+)
+_MEASURES = (
+    '"elements":64,"source":1.5,"decoded":1.25,"product":1.3,"error":0.01,"largest":0.2,'
+    '"clipped":1,"zeroed":2'
+)
+_RECORD = (
+    '{"model_format":"safetensors","model_family":"llama","context_length":4096,'
+    '"capabilities":["completion"],"ingot":{"architecture":"LlamaForCausalLM",'
+    '"hub":{"repository":"org/model","commit":"0123456789012345678901234567890123456789"},'
+    f'"variant":"fp16","prequantized":"awq","recipe":{_RECORDED}}}}}'
+)
+_CHECKPOINT = _encoded(
+    [
+        ("model.embed_tokens.weight", "BF16", (4, 64), 512),
+        ("model.layers.0.mlp.experts.0.up_proj.weight", "F32", (2, 64), 512),
+        ("model.layers.0.mlp.experts.1.up_proj.weight", "F32", (2, 64), 512),
+        ("model.layers.0.self_attn.q_proj.weight", "F16", (32, 64), 4096),
+        ("model.norm.weight", "F32", (64,), 256),
+    ]
+)
+_CONFIG = (
+    b'{"architectures":["LlamaForCausalLM"],"model_type":"llama","num_hidden_layers":1,'
+    b'"hidden_size":64,"max_position_embeddings":128,"torch_dtype":"bfloat16",'
+    b'"quantization_config":{"quant_method":"fp8","weight_block_size":[128,128]}}'
 )
 
 SEEDS: dict[str, list[bytes]] = {
@@ -33,5 +116,25 @@ SEEDS: dict[str, list[bytes]] = {
     "config": [b'{"architectures":["X"],"hidden_size":64,"eps":1e-6,"inf":Infinity}'],
     "strict_json": [b'{"a":[1,-2,"\\u00e9<>&",null,true,{}]}'],
     "name": [b"registry.ollama.ai/library/llama3:8b", b"host:5000/ns/m", b"con", b"a/b/c/d"],
+    "checkpoint": [_CHECKPOINT[8:] + b"\0" + _CONFIG, _HEADER[8:] + b"\0{}"],
+    "recipe": [_RECIPE, b'rule = [{match = "*", type = "keep"}]'],
+    "recipe_document": [_RECORDED.encode(), b'{"rule":[{"match":"*","type":"bf16"}]}'],
+    "rule": [b"*.v_proj=int8/64", b"lm_head=keep", b"[a-z]*?=bf16", b"a=b=nvfp4"],
+    "type_name": [b"int4/64", b"nvfp4", b" BF16 ", b"none", b"mxfp8/32", b"fp8"],
+    "source": [
+        b"hf:org/repo@v1.0",
+        b"https://huggingface.co/org/repo/tree/main",
+        b"hf.co/org/repo",
+        b"org/repo",
+        b"./directory",
+    ],
+    "quality": [
+        b'{"schema":"ingot.quality/1","tensors":[{"name":"a","type":"int4","shape":[2,32],'
+        + _MEASURES.encode()
+        + b'},{"name":"b","type":"int8/32","shape":[]}]}'
+    ],
+    "memo": [_memo(), b"", b"SQLite format 3\0"],
+    "pins": [f"{_DIGEST}\n{_DIGEST}\nsha256:01".encode(), b"team/model:v1"],
+    "record": [_RECORD.encode(), b"{}"],
     "text": ["plain, gr\u00fc\u00df, \u202e, \x1b]0;x\x07".encode()],
 }

@@ -9,13 +9,16 @@ from __future__ import annotations
 import json
 import os
 import struct
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
 
-from importer.inventory import read_document
+from importer.asked import ask
+from importer.classify import classify
+from importer.config import config_bytes
+from importer.inventory import read_document, read_inventory
+from importer.plan import BlobPlan
+from importer.planning import make_plan
 from importer.sources.file import Identity, SourceFile
 from importer.sources.safetensors import read_index
 from store.errors import IngotError
@@ -25,8 +28,8 @@ from store.names import ModelName
 from store.paths import why_unsafe
 from store.tensorfile import LENGTH_BYTES, data_bytes, header_length, parse_header
 from store.text import is_printable, printable
-
-_SCRATCH = Path(tempfile.mkdtemp(prefix="fuzz-"))
+from tests.fuzz import asked_targets, store_targets
+from tests.fuzz.scratch import SCRATCH
 
 
 def header(data: bytes) -> None:
@@ -36,7 +39,7 @@ def header(data: bytes) -> None:
         found = parse_header(data[LENGTH_BYTES : LENGTH_BYTES + length], len(data), "x")
     except IngotError:
         return
-    path = _SCRATCH / f"{os.getpid()}.safetensors"
+    path = SCRATCH / f"{os.getpid()}.safetensors"
     path.write_bytes(data)
     try:
         with safe_open(path, framework="np") as reference:
@@ -57,16 +60,7 @@ def header(data: bytes) -> None:
 
 def header_json(data: bytes) -> None:
     """The JSON of a header, with a length and data that fit: deeper than `header` gets."""
-    needed = 0
-    try:
-        document = json.loads(data)
-        needed = max(
-            value["data_offsets"][1] for key, value in document.items() if key != "__metadata__"
-        )
-    except (ValueError, TypeError, AttributeError, KeyError, IndexError, RecursionError):
-        pass
-    size = needed if isinstance(needed, int) and 0 <= needed <= 1 << 16 else 0
-    header(struct.pack("<Q", len(data)) + data + bytes(size))
+    header(struct.pack("<Q", len(data)) + data + bytes(_needed(data)))
 
 
 def manifest(data: bytes) -> None:
@@ -87,7 +81,7 @@ def index(data: bytes) -> None:
     assert shards
     for shard in shards.values():
         assert why_unsafe(shard) is None
-        assert (_SCRATCH / shard).resolve().is_relative_to(_SCRATCH.resolve())
+        assert (SCRATCH / shard).resolve().is_relative_to(SCRATCH.resolve())
 
 
 def config(data: bytes) -> None:
@@ -97,6 +91,28 @@ def config(data: bytes) -> None:
     except IngotError:
         return
     assert isinstance(document, dict)
+
+
+def checkpoint(data: bytes) -> None:
+    """A header's JSON and, after a NUL, a configuration: a whole plan, or an error."""
+    header_text, _, config_text = data.partition(b"\0")
+    directory = SCRATCH / f"{os.getpid()}.checkpoint"
+    directory.mkdir(exist_ok=True)
+    weights = struct.pack("<Q", len(header_text)) + header_text + bytes(_needed(header_text))
+    (directory / "model.safetensors").write_bytes(weights)
+    (directory / "config.json").write_bytes(config_text)
+    try:
+        found = read_inventory(directory)
+        facts = classify(found)
+        plan = make_plan(found, facts, ask("int4").resolve(facts))
+    except IngotError as refused:
+        shown = str(refused)
+        assert is_printable(shown)
+        return
+    read = [(one.name, one.nbytes) for one in found.tensors]
+    assert sorted((s.name, s.nbytes) for t in plan.tensors for s in t.sources) == sorted(read)
+    assert all(job.nbytes == len(job.header) + _data_nbytes(job) for job in plan.blobs)
+    assert isinstance(loads(config_bytes(plan), floats=True), dict)
 
 
 def strict_json(data: bytes) -> None:
@@ -147,11 +163,31 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "strict_json": strict_json,
     "name": name,
     "text": text,
+    "checkpoint": checkpoint,
+    **asked_targets.TARGETS,
+    **store_targets.TARGETS,
 }
 
 
+def _needed(text: bytes) -> int:
+    """The bytes of data that a header promises, if that is a number that can be had."""
+    needed = 0
+    try:
+        document = json.loads(text)
+        needed = max(
+            value["data_offsets"][1] for key, value in document.items() if key != "__metadata__"
+        )
+    except (ValueError, TypeError, AttributeError, KeyError, IndexError, RecursionError):
+        pass
+    return needed if isinstance(needed, int) and 0 <= needed <= 1 << 16 else 0
+
+
+def _data_nbytes(job: BlobPlan) -> int:
+    return sum(part.nbytes for tensor in job.tensors for part in tensor.parts)
+
+
 def _file(data: bytes) -> SourceFile:
-    path = _SCRATCH / f"{os.getpid()}.json"
+    path = SCRATCH / f"{os.getpid()}.json"
     path.write_bytes(data)
     seen = path.stat()
     identity = Identity(seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns)

@@ -75,6 +75,7 @@ def test_a_repository_has_many_spellings(text, source):
         "https://example.org/org/repo",
         "ftp://huggingface.co/org/repo",
         "s3://bucket/key",
+        "https://[huggingface.co/org/repo",
     ],
 )
 @pytest.mark.usefixtures("somewhere")

@@ -1,0 +1,126 @@
+"""Targets for what a user asks for: recipes, rules, types, sources; and reports of quality."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+
+from importer.asked import ask
+from importer.quality import quality_bytes, read_quality
+from importer.quant import KEEP, parse_target
+from importer.recipe import PLAIN, Recipe
+from importer.recipe_document import from_document, spelled, to_document, to_toml
+from importer.recipe_file import read_recipe
+from importer.sources.named import HubSource, parse_source
+from store.errors import IngotError
+from store.json import JsonError, dumps, loads
+from store.text import is_printable
+from tests.fuzz.scratch import SCRATCH
+
+_FACTS = {"architecture": ["LlamaForCausalLM"], "kind": ["language model"]}
+
+
+def recipe(data: bytes) -> None:
+    """A recipe's TOML: what we accept can be recorded and printed, and is read as the same."""
+    path = SCRATCH / f"{os.getpid()}.toml"
+    path.write_bytes(data)
+    try:
+        found = read_recipe(str(path))
+        target = parse_target("int4") if found.asks else None
+        resolved = found.resolve(target, None, _FACTS)
+    except IngotError as refused:
+        shown = str(refused)
+        assert is_printable(shown)
+        return
+    path.write_text("\n".join(to_toml(_recorded(resolved))), "utf-8")
+    assert read_recipe(str(path)).resolve(None, None, _FACTS) == resolved
+
+
+def recipe_document(data: bytes) -> None:
+    """A recipe in a configuration, which may be of another hand."""
+    try:
+        document = loads(data, floats=True)
+    except JsonError:
+        return
+    if not isinstance(document, dict):
+        return
+    try:
+        found = from_document(document)
+    except IngotError as refused:
+        shown = str(refused)
+        assert is_printable(shown)
+        return
+    _recorded(found)
+
+
+def rule(data: bytes) -> None:
+    """`--rule`: a rule becomes part of a recipe, and is read back as the same."""
+    text = data.decode("utf-8", "surrogateescape")
+    try:
+        (found,) = ask(rules=[text]).rules
+    except IngotError as refused:
+        shown = str(refused)
+        assert is_printable(shown)
+        return
+    _recorded(Recipe("rules", (found, *PLAIN.rules)))
+    found.matches("model.layers.0.self_attn.q_proj.weight")
+
+
+def type_name(data: bytes) -> None:
+    """`-q` and its like: a type's own spelling is read as the same."""
+    text = data.decode("utf-8", "surrogateescape")
+    try:
+        found = parse_target(text)
+    except IngotError as refused:
+        shown = str(refused)
+        assert is_printable(shown)
+        return
+    for spelling in (str(found), spelled(found)) if found else (KEEP,):
+        assert parse_target(spelling) == found
+
+
+def source(data: bytes) -> None:
+    """SOURCE: a repository's address is read as the same."""
+    text = data.decode("utf-8", "surrogateescape")
+    try:
+        found = parse_source(text)
+    except IngotError as refused:
+        shown = str(refused)
+        assert is_printable(shown)
+        return
+    if isinstance(found, HubSource):
+        assert parse_source(str(found)) == found
+
+
+def quality(data: bytes) -> None:
+    """A report of quality: what we accept has measures, and is read as the same."""
+    try:
+        found = read_quality(data)
+    except IngotError as refused:
+        shown = str(refused)
+        assert is_printable(shown)
+        return
+    assert read_quality(quality_bytes(found)) == found
+    known = [one.deviation for one in found if one.deviation is not None]
+    for deviation in (*known, *([type(known[0]).total(known)] if known else ())):
+        assert deviation.rmse >= 0
+        assert not math.isnan(deviation.sqnr)
+        assert isinstance(deviation.cosine, float)
+
+
+def _recorded(found: Recipe) -> dict[str, object]:
+    document = to_document(found)
+    assert loads(dumps(document)) == document
+    assert from_document(document) == found
+    return document
+
+
+TARGETS: dict[str, Callable[[bytes], None]] = {
+    "recipe": recipe,
+    "recipe_document": recipe_document,
+    "rule": rule,
+    "type_name": type_name,
+    "source": source,
+    "quality": quality,
+}

@@ -1,0 +1,85 @@
+"""Targets for what a store of another hand holds: its memo, pins and configurations."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from importer.describe import describe
+from importer.remake import making_of
+from store import Digest, Layer, Manifest, ModelName, Store
+from store.errors import IngotError
+from store.fs import FileSystem
+from store.manifest import CONFIG_MEDIA_TYPE
+from store.mark import Marking
+from store.memo import Memo
+from store.text import is_printable
+from store.writer import PINS, PURPOSE
+from tests.fuzz.scratch import SCRATCH
+
+DIGEST = Digest("0123456789abcdef" * 4)
+NAME = ModelName.parse("m")
+PATH = Path("/models/m/model.safetensors")
+IDENTITY = (1, 2, 3, 4)
+
+
+def memo(data: bytes) -> None:
+    """A memo's database: whatever is in it, answers are of their type or "not known"."""
+    path = SCRATCH / f"{os.getpid()}.sqlite"
+    path.write_bytes(data)
+    found = Memo(path)
+    try:
+        assert isinstance(found.knows(DIGEST, FileSystem().status(SCRATCH)), bool)
+        assert isinstance(found.seed(create=False), int | None)
+        assert "\0" not in str(found.origin(DIGEST) or SCRATCH)
+        for (offset, nbytes), fingerprint in found.pieces(PATH, IDENTITY).items():
+            assert (type(offset), type(nbytes), type(fingerprint)) == (int, int, bytes)
+        product = found.product(b"key")
+        assert product is None or [type(part) for part in product] == [Digest, int]
+        found.has_product(b"form")
+        found.has_pieces(PATH, IDENTITY)
+    finally:
+        found.close()
+
+
+def pins(data: bytes) -> None:
+    """What a dead writer left: gc reads its pins and purpose."""
+    store = _store()
+    host, _ = store.fs.machine()
+    folder = store.layout.tmp / f"{host}.boot.1.ab"
+    folder.mkdir(exist_ok=True)
+    for name in (PINS, PURPOSE):
+        (folder / name).write_bytes(data)
+    (found,) = Marking(store, frozenset()).run(None).unfinished
+    assert is_printable(found.purpose)
+    assert found.blobs <= len(data.split())
+
+
+def record(data: bytes) -> None:
+    """A configuration: how the model was made, and what it is."""
+    store = _store()
+    config = Layer(CONFIG_MEDIA_TYPE, DIGEST, len(data))
+    manifest = store.catalog.path(NAME)
+    manifest.parent.mkdir(parents=True, exist_ok=True)
+    manifest.write_bytes(Manifest(config, ()).to_bytes())
+    store.blobs.path(DIGEST).write_bytes(data)
+    making = making_of(store, store.catalog.get(NAME))
+    assert making.command.startswith("ingot create m:latest")
+    try:
+        making.requests(1)
+    except IngotError as refused:
+        shown = str(refused)
+        assert is_printable(shown)
+    found = describe(store, NAME)
+    assert isinstance(found.architecture, str)
+    assert all(isinstance(word, str) for word in found.capabilities)
+
+
+def _store() -> Store:
+    store = Store(SCRATCH / f"{os.getpid()}.store")
+    store.prepare()
+    return store
+
+
+TARGETS: dict[str, Callable[[bytes], None]] = {"memo": memo, "pins": pins, "record": record}
