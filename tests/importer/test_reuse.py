@@ -8,6 +8,7 @@ import time
 import pytest
 
 from importer.asked import ask
+from importer.codecs import REVISION
 from importer.events import BlobDone, Planned, Wrote
 from importer.pipeline import ImportRequest, import_model, new_jobs, plan_import
 from importer.sources import file as source_file
@@ -213,6 +214,30 @@ def test_a_damaged_database_does_no_harm(store, source, damage):
 
     assert second.digest == first.digest
     assert verify(store).findings == ()
+
+
+def test_a_product_of_another_size_is_none_of_this_plan(store, source):
+    first, _ = create(store, source)
+    store.close()
+    with sqlite3.connect(store.layout.memo) as database:
+        smallest = "SELECT digest, size FROM product ORDER BY size LIMIT 1"
+        database.execute(f"UPDATE product SET (digest, size) = ({smallest})")
+    database.close()
+
+    second, _ = create(store, source)
+
+    assert second.digest == first.digest
+
+
+def test_another_revision_of_the_codecs_makes_everything_again(store, source, monkeypatch):
+    create(store, source)
+    monkeypatch.setattr("importer.reuse.REVISION", REVISION + 1)
+
+    _, events = create(store, source)
+
+    assert [event.present for event in events if isinstance(event, Planned)] == [0]
+    made = sum(event.nbytes for event in events if isinstance(event, Wrote))
+    assert made > 196  # all tensors, their headers and the file
 
 
 def test_fingerprints_are_secret_to_a_store(tmp_path):
