@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from concurrent.futures import ThreadPoolExecutor
 
@@ -114,10 +115,27 @@ def test_a_part_that_is_as_long_as_the_file_or_longer_is_checked(remote, size):
     part = client.part(file)
     part.parent.mkdir(parents=True)
     part.write_bytes((CONTENT + b"?")[:size])
+    told = []
+
+    download(client, file, told.append)
+
+    assert client.blob(file).read_bytes() == CONTENT
+    assert sum(told) == len(CONTENT)
+
+
+def test_a_file_is_durable_before_it_has_its_name(remote, monkeypatch):
+    client, file = remote
+    synced = set()
+    sync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda fd: (synced.add(os.fstat(fd).st_ino), sync(fd)))
+    monkeypatch.setattr(
+        os, "replace", lambda *paths: (synced.remove(os.stat(paths[0]).st_ino), replace(*paths))
+    )
 
     download(client, file)
 
     assert client.blob(file).read_bytes() == CONTENT
+    assert synced == set()
 
 
 def test_bytes_that_change_on_the_way_are_refused(hub, remote):
