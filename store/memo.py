@@ -254,8 +254,10 @@ class Memo:
                     return []
             except (sqlite3.OperationalError, OverflowError):
                 break  # locked for long, read-only, a full disk, 64 bits: not known
-            except (sqlite3.DatabaseError, UnicodeDecodeError):
-                self._start_over()  # in a message, too, there may be bytes that are no text
+            except (sqlite3.DatabaseError, UnicodeDecodeError, MemoryError):
+                # A damaged statement is quoted in the message, whatever its bytes are; a
+                # damaged length is more than any memory has.
+                self._start_over()
         return []
 
     def _open(self) -> sqlite3.Connection:

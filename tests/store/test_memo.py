@@ -178,6 +178,22 @@ def test_a_memo_whose_tables_have_no_readable_names_is_made_anew(path):
         memo.close()
 
 
+def test_a_memo_with_a_length_that_no_memory_holds_is_made_anew(path):
+    memo = Memo(path)
+    memo.note(DIGEST, SEEN)
+    memo.close()
+    data = bytearray(path.read_bytes())
+    row = data.index(b"tablesecretsecret")
+    data[row - 9 : row] = b"\xff" * 8 + b"d"
+    path.write_bytes(data)
+
+    for expected in (False, True):
+        memo = Memo(path)
+        assert memo.knows(DIGEST, SEEN) is expected
+        memo.note(DIGEST, SEEN)
+        memo.close()
+
+
 def test_a_memo_that_is_cut_short_is_made_anew(path):
     memo = Memo(path)
     for number in range(200):
