@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import threading
 from pathlib import Path
@@ -179,6 +180,9 @@ def test_a_memo_whose_tables_have_no_readable_names_is_made_anew(path):
 
 
 def test_a_memo_with_a_length_that_no_memory_holds_is_made_anew(path):
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        for statement in ("PRAGMA page_size = 512", "VACUUM"):
+            database.execute(statement)
     memo = Memo(path)
     memo.note(DIGEST, SEEN)
     memo.close()
