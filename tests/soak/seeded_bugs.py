@@ -27,6 +27,7 @@ from tests.soak.harness import REPOSITORY, print_lines
 PYTEST = ("-m", "pytest", "-q", "-x", "-m", "not slow", "-p", "no:cacheprovider")
 LONGEST_SECONDS = 900
 LAST_LINES = 15
+OF_DOWNLOADS = "tests/hub/test_transfer.py"
 OF_IMPORTS = tuple(
     f"tests/importer/test_{name}.py" for name in ("repair", "reuse", "compare", "tree", "space")
 )
@@ -57,7 +58,7 @@ LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
             "--deselect=tests/store/test_lock.py",
         ),
     ),
-    # First the quick ones of what repairs and reuses.
+    # First the quick ones of what repairs, reuses and goes on.
     "importer": (
         (*PYTEST, *OF_IMPORTS),
         (
@@ -75,7 +76,10 @@ LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
             "--deselect=tests/cli/test_read_only_stores.py",
         ),
     ),
-    "hub": ((*PYTEST, "tests/hub"),),
+    "hub": (
+        (*PYTEST, OF_DOWNLOADS),
+        (*PYTEST, "tests/hub", f"--deselect={OF_DOWNLOADS}"),
+    ),
 }
 
 

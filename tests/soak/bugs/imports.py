@@ -66,7 +66,7 @@ def _imports() -> Iterator[Bug]:
     )
     yield bug(
         "a killed import has noted nothing",
-        "C store",
+        "store",
         "store/memo",
         "if len(rows) >= _SAVE_EVERY or time.monotonic() - self._saved > _SAVE_SECONDS:",
         "if not rows:",

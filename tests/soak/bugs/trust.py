@@ -72,28 +72,28 @@ def _trust() -> Iterator[Bug]:
     )
     yield bug(
         "a store that everybody can write is trusted",
-        "store cli",
+        "store",
         "store/store",
         "if why := _why_unsafe(seen):",
         "if (why := _why_unsafe(seen)) and not why:",
     )
     yield bug(
         "a key of JSON may come twice",
-        "store cli",
+        "store",
         "store/json",
         "object_pairs_hook=_reject_duplicates",
         "object_pairs_hook=dict",
     )
     yield bug(
         "tensors may overlap",
-        "store cli",
+        "store",
         "store/tensorfile",
         "        if entry.begin < end:\n",
         "        if entry.begin < 0:\n",
     )
     yield bug(
         "bytes after the last tensor are left out",
-        "store cli K",
+        "store K",
         "store/tensorfile",
         "    if end < available:\n",
         "    if available < 0:\n",
@@ -107,7 +107,7 @@ def _trust() -> Iterator[Bug]:
     )
     yield bug(
         "a path may lead upwards",
-        "store importer cli",
+        "store importer",
         "store/paths",
         'if part in {".", ".."}:',
         'if part in {"."}:',
