@@ -208,9 +208,7 @@ class Memo:
         """Write what is pending; the memo may be used again afterwards."""
         with self._mutex:
             self._save()
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
+            self._disconnect()
 
     def _look(self, key: bytes, identity: _Identity) -> int | None:
         """When a source file was last looked at, if it is as it was then."""
@@ -244,7 +242,9 @@ class Memo:
             return []  # whoever only asks writes nothing, least of all into another's store
         import sqlite3  # noqa: PLC0415 - 8 ms that only commands with a memo should pay
 
-        for _ in range(2):
+        # Read again before it is made anew: SQLite calls a read that failed damage, too, and
+        # what the memo alone knows is where models were made from.
+        for mend in (self._disconnect, self._start_over, self._disconnect):
             try:
                 database = self._open()
                 with database:
@@ -257,7 +257,7 @@ class Memo:
             except (sqlite3.DatabaseError, UnicodeDecodeError, MemoryError):
                 # A damaged statement is quoted in the message, whatever its bytes are; a
                 # damaged length is more than any memory has.
-                self._start_over()
+                mend()
         return []
 
     def _open(self) -> sqlite3.Connection:
@@ -278,10 +278,13 @@ class Memo:
             self._connection.execute(f"PRAGMA user_version = {_VERSION}")
         return self._connection
 
-    def _start_over(self) -> None:
+    def _disconnect(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+    def _start_over(self) -> None:
+        self._disconnect()
         if self._path is not None:
             for suffix in ("", "-journal"):
                 with contextlib.suppress(OSError):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sqlite3
 import threading
 from pathlib import Path
@@ -196,6 +197,27 @@ def test_a_memo_with_a_length_that_no_memory_holds_is_made_anew(path):
         assert memo.knows(DIGEST, SEEN) is expected
         memo.note(DIGEST, SEEN)
         memo.close()
+
+
+def test_a_read_that_failed_once_forgets_nothing(memo, monkeypatch):
+    memo.note_origin(DIGEST, Path("/models/m"))
+    memo.close()
+
+    class FailingOnce(sqlite3.Connection):
+        failures = 1
+
+        def execute(self, *words):
+            if self.failures:
+                FailingOnce.failures -= 1
+                # What SQLite says of EIO.
+                raise sqlite3.DatabaseError("database disk image is malformed")
+            return super().execute(*words)
+
+    connect = functools.partial(sqlite3.connect, factory=FailingOnce)
+    monkeypatch.setattr(sqlite3, "connect", connect)
+
+    assert memo.origin(DIGEST) == Path("/models/m")
+    assert FailingOnce.failures == 0
 
 
 def test_a_memo_that_is_cut_short_is_made_anew(path):
