@@ -1,4 +1,4 @@
-"""Inputs that a fuzzer starts from: one or more well-formed ones for each target."""
+"""Inputs that a fuzzer starts from: well-formed ones for each target, and near misses."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ _CONFIG = (
 )
 
 SEEDS: dict[str, list[bytes]] = {
-    "header": [_HEADER + bytes(18), struct.pack("<Q", 2) + b"{}"],
+    "header": [_HEADER + bytes(18), _HEADER + bytes(19), struct.pack("<Q", 2) + b"{}"],
     "header_json": [_HEADER[8:], b'{"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}'],
     "manifest": [_MANIFEST.encode()],
     "index": [
