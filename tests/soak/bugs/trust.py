@@ -106,11 +106,11 @@ def _trust() -> Iterator[Bug]:
         "        if not self.hex:",
     )
     yield bug(
-        "a path may lead upwards",
+        "of a path the last part alone is checked",
         "store importer",
         "store/paths",
-        'if part in {".", ".."}:',
-        'if part in {"."}:',
+        'for part in path.split("/"):',
+        'for part in path.split("/")[-1:]:',
     )
 
 
