@@ -74,9 +74,9 @@ def _imports() -> Iterator[Bug]:
     yield bug(
         "a source that changes meanwhile is not noticed",
         "importer cli",
-        "importer/sources/tree",
+        "importer/sources/file",
         """
-        if _identity(os.fstat(descriptor)) != file.identity:
+        if Identity.of(os.fstat(descriptor)) != file.identity:
             changed(file)
 """,
         "\n",
@@ -84,14 +84,14 @@ def _imports() -> Iterator[Bug]:
     yield bug(
         "a source is not looked at again before it is published",
         "importer cli",
-        "importer/sources/tree",
-        "        if _identity(os.stat(file.location)) == file.identity:",
+        "importer/sources/file",
+        "        if Identity.of(os.stat(file.location)) == file.identity:",
         "        if os.stat(file.location):",
     )
     yield bug(
         "a source may end early",
         "importer cli",
-        "importer/sources/tree",
+        "importer/sources/file",
         "        if count == 0:\n            changed(file)\n",
         "        if count == 0:\n            return\n",
     )
