@@ -110,12 +110,18 @@ def failure(layer: str, root: Path) -> str:
 def failures(bug: Bug | None, layers: Iterable[str]) -> dict[str, str]:
     """Say of each layer how it fails on a mistake, or without any for None."""
     with tempfile.TemporaryDirectory(prefix="ingot-bug-") as place:
+        Path(place).chmod(0o755)  # some tests run as another user
         root = Path(place) / "copy"
-        # Everything that is not hidden, because tests read pages and fixtures, too.
-        shutil.copytree(REPOSITORY, root, ignore=shutil.ignore_patterns(".*"))
+        shutil.copytree(REPOSITORY, root, ignore=_hidden_above)
         if bug is not None:
             bug.plant(root)
         return {layer: failure(layer, root) for layer in layers}
+
+
+def _hidden_above(directory: str, names: list[str]) -> list[str]:
+    # Environments and caches; tests read pages and fixtures, some of which are hidden.
+    above = Path(directory) == REPOSITORY
+    return [name for name in names if above and name.startswith(".")]
 
 
 def main() -> int:
