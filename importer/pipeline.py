@@ -161,7 +161,7 @@ def import_model(
         for file in (*plan.inventory.weights, *plan.inventory.files):
             check_unchanged(file)
         try:
-            replaced = writer.publish(request.name, manifest)
+            published = writer.publish(request.name, manifest)
         except BlobsGoneError as error:
             # Another program removed blobs behind our back: make them again, once.
             gone = set(error.gone)
@@ -169,12 +169,12 @@ def import_model(
             for document, ref in zip(documents, (config, *reports), strict=True):
                 if ref in gone:
                     writer.put(document)
-            replaced = writer.publish(request.name, manifest)
-    digest = Digest.of(manifest.to_bytes())
+            published = writer.publish(request.name, manifest)
+    digest, previous = published
     store.memo.note_origin(digest, _origin(request, plan))
     store.memo.save()
     listen(Published(digest))
-    was = replaced.digest if replaced is not None else None
+    was = previous.digest if previous is not None else None
     return ImportResult(request.name, digest, was, (*written, *made))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum, unique
@@ -141,15 +142,16 @@ class Manifest:
             "layers": [],
         }
         # Layer by layer: all of 100 000 as one document take 120 MB for a moment.
-        data = bytearray(dumps(document)[: -len("]}")])
+        data = io.BytesIO()
+        data.write(dumps(document)[: -len("]}")])
         for number, layer in enumerate(self.layers):
-            data += b"," if number else b""
-            data += dumps(layer.to_json())
-        data += b"]"
+            data.write(b"," if number else b"")
+            data.write(dumps(layer.to_json()))
+        data.write(b"]")
         if self.other:
-            data += b"," + dumps(dict(self.other))[len("{") : -len("}")]
-        data += b"}\n"
-        return bytes(data)
+            data.write(b"," + dumps(dict(self.other))[len("{") : -len("}")])
+        data.write(b"}\n")
+        return data.getvalue()
 
     @classmethod
     def parse(cls, data: bytes, where: str) -> Manifest:

@@ -190,7 +190,7 @@ def test_publishing_gives_what_was_there_before(store):
 
     with store.writing(name()) as writer:
         write_blobs(writer, OTHER)
-        previous = writer.publish(name(), make_manifest(OTHER))
+        _, previous = writer.publish(name(), make_manifest(OTHER))
 
     assert previous.parse() == make_manifest()
 
@@ -199,7 +199,7 @@ def test_the_first_publication_replaces_nothing(store):
     with store.writing(name()) as writer:
         write_blobs(writer)
 
-        assert writer.publish(name(), make_manifest()) is None
+        assert writer.publish(name(), make_manifest()).previous is None
 
 
 def test_a_manifest_can_be_read_by_all_who_may_enter(store):

@@ -84,13 +84,13 @@ def _syncs() -> Iterator[Bug]:
         """
         self.sync()
         with self._lock.shared():
-            return self._replace(name, partial, manifest)
+            return Publication(digest, self._replace(name, partial, manifest))
 """,
         """
         with self._lock.shared():
-            replaced = self._replace(name, partial, manifest)
+            done = Publication(digest, self._replace(name, partial, manifest))
         self.sync()
-        return replaced
+        return done
 """,
     )
     yield bug(
