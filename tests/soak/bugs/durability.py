@@ -93,21 +93,6 @@ def _syncs() -> Iterator[Bug]:
         return done
 """,
     )
-    yield bug(
-        "a blob has its name before it is synced",
-        "A",
-        "store/writer",
-        """
-                return ref, self._blobs.install(blob.path, ref, is_bad=is_bad)
-""",
-        """
-                installed = self._blobs.install(blob.path, ref, is_bad=is_bad)
-                blob._file = self._fs.open(self._blobs.path(ref.digest))
-                self._fs.sync(blob._file)
-                blob.close()
-                return ref, installed
-""",
-    )
 
 
 def _failures() -> Iterator[Bug]:
