@@ -15,7 +15,8 @@ from store.errors import UsageError
 _MIB: Final = 1 << 20
 PLAIN_BASE: Final = 48 * _MIB
 QUANTIZING_BASE: Final = 160 * _MIB
-"""Bytes of a process before it has threads: python and our modules; numba and LLVM, too."""
+"""Bytes of a process before it has threads: python and our modules; numba and LLVM, too,
+which compile once on a machine."""
 PER_THREAD: Final = 6 * _MIB
 """Two chunks of the source, what they become, arrays on the way, a stack."""
 _BASE_FILES: Final = 72

@@ -12,6 +12,7 @@ from tests.cli.runner import environment
 HEAVY = {
     "numpy",
     "numba",
+    "llvmlite",
     "rich",
     "huggingface_hub",
     "safetensors",
@@ -73,7 +74,7 @@ def test_rm_and_cp_import_nothing_heavy(filled):
     for words in (("cp", "kept", "other"), ("rm", "other")):
         code, modules = imported(*words, store=filled)
         assert code == 0
-        assert modules & {"numpy", "numba", "rich", "safetensors"} == set()
+        assert modules & {"numpy", "numba", "llvmlite", "rich", "safetensors"} == set()
 
 
 def test_an_import_does_not_need_the_hub(filled, tmp_path):
@@ -82,4 +83,4 @@ def test_an_import_does_not_need_the_hub(filled, tmp_path):
     code, modules = imported("create", "m", str(model(tmp_path / "m")), store=filled)
 
     assert code == 0
-    assert modules & {"huggingface_hub", "numba", "torch", "transformers"} == set()
+    assert modules & {"huggingface_hub", "numba", "llvmlite", "torch", "transformers"} == set()

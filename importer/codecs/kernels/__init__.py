@@ -1,6 +1,7 @@
 """Compiled kernels, which do what the arithmetic modules say, and how they become ready.
 
-Nothing here imports numba: `load` does.
+A family's module brings memory and calls functions of `compiled`, where numba is: `native`
+finds their code on disk, or has it compiled and kept.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy.typing as npt
 
 from importer.codecs.arithmetic import Bits, Floats
 from importer.codecs.arithmetic.deviation import Sums
-from importer.codecs.kernels import cache
+from importer.codecs.kernels import native
 from importer.quant import Mode, QuantSpec
 
 Words = npt.NDArray[np.uint32]
@@ -66,34 +67,19 @@ _MODULES: Final[Mapping[Mode, str]] = MappingProxyType(
 
 
 def load(mode: Mode) -> Kernel:
-    """Import the kernel of a mode, and numba with it.
-
-    Raises:
-        Exception: whatever a missing or broken numba raises.
-    """
+    """Import the kernel of a mode, which finds its code when it is first called."""
     return cast("Kernel", _import(_MODULES[mode]))
 
 
 def load_sums() -> Summing:
-    """Import the kernel that measures deviations, as `load` does.
-
-    Raises:
-        Exception: whatever a missing or broken numba raises.
-    """
+    """Import the kernel that measures deviations, as `load` does."""
     return cast("Summing", _import("deviation"))
 
 
 def announced(announce: Callable[[], None]) -> AbstractContextManager[None]:
-    """Call `announce` before a kernel is compiled, once; only after `load`."""
-    module = importlib.import_module(f"{__name__}.jit")
-    return cast("AbstractContextManager[None]", module.announced(announce))
+    """Call `announce` before a kernel is compiled, once."""
+    return native.announced(announce)
 
 
 def _import(name: str) -> ModuleType:
-    # Not through the environment: whoever imported numba before us has read it already.
-    config = cast("Any", importlib.import_module("numba.core.config"))
-    ours = cache.directory()
-    if not config.CACHE_DIR and ours is not None:
-        config.CACHE_DIR = str(ours)
-        cache.use(ours)
     return importlib.import_module(f"{__name__}.{name}")

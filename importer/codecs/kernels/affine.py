@@ -1,10 +1,4 @@
-"""Affine quantization, compiled: `arithmetic/affine.py` for finite values and scales.
-
-The extremes of a group are found among integers that are ordered as the floats are: bits of
-negative values are flipped. All else is the same float32 operations.
-"""
-
-# ruff: noqa: PLR0913, PLR0917 - a kernel has as many parameters as arrays
+"""Affine quantization by compiled code: `arithmetic/affine.py` for finite values and scales."""
 
 from __future__ import annotations
 
@@ -16,13 +10,11 @@ import numpy as np
 
 from importer.codecs.arithmetic import Bits
 from importer.codecs.arithmetic.affine import SMALLEST_STEP
-from importer.codecs.kernels.floats import narrow, widen
-from importer.codecs.kernels.jit import Array, Flag, flag, jit
-from importer.codecs.kernels.lanes import BLOCK, columns, pack, unpack
+from importer.codecs.kernels.native import Array, Function, flag
+from importer.codecs.kernels.scratch import block
 from importer.quant import QuantSpec
 
 _BYTE: Final = 8
-_UNIT: Final = 32
 _SPAN: Final = 64
 _RARE_BITS: Final = (2, 3, 5, 6)
 _LARGEST: Final[Mapping[str, np.float32]] = MappingProxyType(
@@ -33,8 +25,9 @@ _LARGEST: Final[Mapping[str, np.float32]] = MappingProxyType(
     }
 )
 """The largest finite number of each dtype."""
-_ROUNDER: Final = np.float32(2**23)
-"""Added to a float32 between 0 and 2 ** 22, leaves the nearest integer in the low bits."""
+
+_encode: Final = Function("affine", "encode")
+_decode: Final = Function("affine", "decode")
 
 
 def encode(
@@ -43,153 +36,26 @@ def encode(
     """Fill `words` and `companions`; give a flag for each group that is not finite."""
     scales, biases = companions
     left = np.empty(len(source), np.uint8)
-    codes = np.empty((BLOCK // source.shape[1], source.shape[1]), np.uint8)
-    # Codes of eight bits are not packed: the bytes of a word are codes.
-    in_bytes = spec.bits == _BYTE
+    scratch = block(spec.group_size)
     _encode(
         source,
+        source.reshape(-1, min(spec.group_size, _SPAN)),
         flag(dtype == "F16"),
         flag(dtype == "F32"),
         spec.bits,
         flag(spec.bits in _RARE_BITS),
         SMALLEST_STEP,
-        np.empty((2, BLOCK // _UNIT), f"i{source.itemsize}"),
-        codes,
-        words.view(np.uint8) if in_bytes else codes,
+        scratch.keys[source.itemsize],
+        scratch.lines,
+        scratch.codes,
+        scratch.lanes,
+        _bytes(words, spec),
         words.reshape(-1),
         scales,
         biases,
         left,
     )
     return left
-
-
-@jit
-def _encode(
-    source: Array,
-    is_half: Flag,
-    is_wide: Flag,
-    bits: int,
-    is_rare: Flag,
-    smallest_step: np.float32,
-    keys: Array,
-    codes: Array,
-    bytes_: Array,
-    words: Array,
-    scales: Array,
-    biases: Array,
-    left: Array,
-) -> None:
-    group_size = source.shape[1]
-    group_words = group_size * bits // 32
-    span = min(group_size, _SPAN)
-    high, low = keys[0], keys[1]
-    scale, bias = np.empty(len(codes), np.float32), np.empty(len(codes), np.float32)
-    last_code = np.float32((1 << bits) - 1)
-    for first in range(0, len(source), len(codes)):
-        block = source[first : first + len(codes)]
-        part = slice(first, first + len(block))
-        _find_keys(block.reshape(-1, span), is_wide, high, low)
-        if span < group_size:
-            _join_spans(high, low, len(block))
-        _find_scales(
-            high, low, is_half, is_wide, last_code, smallest_step, scale, bias, left[part]
-        )
-        for i in range(len(block)):
-            scales[first + i] = narrow(scale[i], is_half, is_wide)
-            biases[first + i] = narrow(bias[i], is_half, is_wide)
-        if bits == _BYTE:
-            _find_codes(block, is_half, is_wide, scale, bias, last_code, bytes_[part])
-        else:
-            _find_codes(block, is_half, is_wide, scale, bias, last_code, codes)
-            lanes = codes.reshape(-1).view(np.uint64)
-            pack(lanes, bits, is_rare, words[first * group_words :][: len(block) * group_words])
-
-
-@jit
-def _find_keys(rows: Array, is_wide: Flag, high: Array, low: Array) -> None:
-    """Find the extremes of rows of 32 or 64."""
-    length = columns(rows, _UNIT, 2)
-    for row in range(rows.shape[0]):
-        # Not from a constant: x86 would make each row wait for the result of the last one.
-        top = _key(rows[row, 0], is_wide)
-        bottom = top
-        for i in range(length):
-            key = _key(rows[row, i], is_wide)
-            top, bottom = max(top, key), min(bottom, key)
-        high[row], low[row] = top, bottom
-
-
-@jit
-def _join_spans(high: Array, low: Array, groups: int) -> None:
-    """Join the extremes of two rows that are one group."""
-    for i in range(groups):
-        high[i] = max(high[2 * i], high[2 * i + 1])
-        low[i] = min(low[2 * i], low[2 * i + 1])
-
-
-@jit
-def _find_codes(
-    source: Array,
-    is_half: Flag,
-    is_wide: Flag,
-    scale: Array,
-    bias: Array,
-    last_code: np.float32,
-    codes: Array,
-) -> None:
-    length = columns(source, 16, 8)
-    for group in range(source.shape[0]):
-        step, start = scale[group], bias[group]
-        for i in range(length):
-            # From 0 to last_code, which are integers, rounding and clamping can change
-            # places.
-            value = widen(source[group, i], is_half, is_wide)
-            code = np.float32(np.float32(value - start) / step)
-            code = max(np.float32(0), code)
-            code = min(last_code, code)
-            codes[group, i] = np.uint8(np.float32(code + _ROUNDER).view(np.uint32))
-
-
-@jit
-def _key(bits: np.integer, is_wide: Flag) -> np.signedinteger:
-    """An integer that is ordered as the float of `bits`; its own inverse."""
-    if is_wide is None:
-        key = np.int16(bits)
-        return np.int16(key ^ np.int16(np.int16(key >> np.int16(15)) & np.int16(0x7FFF)))
-    wide = np.int32(bits)
-    return np.int32(wide ^ np.int32(np.int32(wide >> np.int32(31)) & np.int32(0x7FFF_FFFF)))
-
-
-@jit
-def _find_scales(
-    high: Array,
-    low: Array,
-    is_half: Flag,
-    is_wide: Flag,
-    last_code: np.float32,
-    smallest_step: np.float32,
-    scale: Array,
-    bias: Array,
-    left: Array,
-) -> None:
-    # An F16 that is not finite is widened to a number.
-    infinity = np.float32(np.inf) if is_half is None else np.float32(2**16)
-    for i in range(left.size):
-        top = widen(_key(high[i], is_wide), is_half, is_wide)
-        bottom = widen(_key(low[i], is_wide), is_half, is_wide)
-        is_low = abs(bottom) > abs(top)
-        edge = bottom if is_low else top
-        step = np.float32(np.float32(top - bottom) / last_code)
-        step = max(step, smallest_step)
-        step = step if is_low else np.float32(-step)
-        steps_to_zero = np.float32(np.rint(np.float32(edge / step)))
-        has_bias = steps_to_zero != np.float32(0)
-        scale[i] = np.float32(edge / steps_to_zero) if has_bias else step
-        bias[i] = edge if has_bias else np.float32(0)
-        # Also where it is NaN.
-        is_finite = abs(top) < infinity and abs(bottom) < infinity
-        left[i] = np.uint8(0) if is_finite else np.uint8(1)
 
 
 def decode(
@@ -198,11 +64,10 @@ def decode(
     """Fill `values`; give a flag for each group with a number that is not finite."""
     scales, biases = companions
     left = np.empty(len(values), np.uint8)
-    codes = np.empty((BLOCK // spec.group_size, spec.group_size), np.uint8)
-    in_bytes = spec.bits == _BYTE
+    scratch = block(spec.group_size)
     _decode(
         words.reshape(-1),
-        words.view(np.uint8) if in_bytes else codes,
+        _bytes(words, spec),
         scales,
         biases,
         flag(dtype == "F16"),
@@ -210,57 +75,15 @@ def decode(
         spec.bits,
         flag(spec.bits in _RARE_BITS),
         _LARGEST[dtype],
-        codes,
+        scratch.lines,
+        scratch.codes,
+        scratch.lanes,
         values,
         left,
     )
     return left
 
 
-@jit
-def _decode(
-    words: Array,
-    bytes_: Array,
-    scales: Array,
-    biases: Array,
-    is_half: Flag,
-    is_wide: Flag,
-    bits: int,
-    is_rare: Flag,
-    largest: np.float32,
-    codes: Array,
-    values: Array,
-    left: Array,
-) -> None:
-    group_words = values.shape[1] * bits // 32
-    scale, bias = np.empty(len(codes), np.float32), np.empty(len(codes), np.float32)
-    last_code = np.float32((1 << bits) - 1)
-    for first in range(0, len(values), len(codes)):
-        block = values[first : first + len(codes)]
-        part = slice(first, first + len(block))
-        for i in range(len(block)):
-            scale[i] = widen(scales[first + i], is_half, is_wide)
-            bias[i] = widen(biases[first + i], is_half, is_wide)
-            product = np.float32(abs(scale[i]) * last_code)
-            is_finite = product <= largest and abs(bias[i]) <= largest
-            left[first + i] = np.uint8(0) if is_finite else np.uint8(1)
-        if bits == _BYTE:
-            _find_values(bytes_[part], scale, bias, is_half, is_wide, block)
-        else:
-            lanes = codes.reshape(-1).view(np.uint64)
-            part_words = words[first * group_words :][: len(block) * group_words]
-            unpack(part_words, bits, is_rare, lanes)
-            _find_values(codes, scale, bias, is_half, is_wide, block)
-
-
-@jit
-def _find_values(
-    codes: Array, scale: Array, bias: Array, is_half: Flag, is_wide: Flag, values: Array
-) -> None:
-    length = columns(values, 16, 8)
-    for group in range(values.shape[0]):
-        step, start = scale[group], bias[group]
-        for i in range(length):
-            product = np.float32(np.float32(codes[group, i]) * step)
-            product = widen(narrow(product, is_half, is_wide), is_half, is_wide)
-            values[group, i] = narrow(np.float32(product + start), is_half, is_wide)
+def _bytes(words: Array, spec: QuantSpec) -> Array | None:
+    # Codes of eight bits are not packed: the bytes of a word are codes.
+    return words.view(np.uint8) if spec.bits == _BYTE else None

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
+import importlib.util
 import os
 import re
 import shutil
+import tempfile
 import time
 from pathlib import Path
 from typing import Final
@@ -14,19 +17,62 @@ from typing import Final
 _NAME: Final = re.compile(r"kernels-[0-9a-f]{16}")
 _UNUSED_SECONDS: Final = 30 * 24 * 3600
 """After which no process is at work in it any more, and it is removed."""
+_DIGEST_BYTES: Final = 32
+
+
+class Place:
+    """Where one piece of object code is kept; perhaps nowhere."""
+
+    def __init__(self, name: str, identity: str) -> None:
+        """Note what is kept, and all that it depends on besides the compiler."""
+        parent = _used()
+        key = hashlib.sha256(identity.encode()).hexdigest()[:16]
+        self._path = None if parent is None else parent / f"{name}-{key}.o"
+
+    def read(self) -> bytes | None:
+        """Give what was kept, whole and made by this compiler, or None.
+
+        Without a compiler, what any version of it made is as good as it was.
+        """
+        if self._path is None:
+            return None
+        try:
+            kept = self._path.read_bytes()
+        except OSError:
+            return None
+        digest, content = kept[:_DIGEST_BYTES], kept[_DIGEST_BYTES:]
+        if hashlib.sha256(content).digest() != digest:
+            return None
+        made_by, _, code = content.partition(b"\n")
+        return code if _compiler() in {None, made_by.decode()} else None
+
+    def write(self, code: bytes) -> None:
+        """Keep what was compiled; where that fails, the next process compiles again."""
+        if self._path is None:
+            return
+        content = f"{_compiler()}\n".encode() + code
+        with contextlib.suppress(OSError):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            # Nothing is synced: what a power cut leaves has another digest.
+            handle, partial = tempfile.mkstemp(dir=self._path.parent)
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(hashlib.sha256(content).digest() + content)
+                os.replace(partial, self._path)
+            except OSError:
+                os.unlink(partial)
 
 
 def directory() -> Path | None:
     """Where this version keeps its kernels, or None where there is no place."""
-    # numba looks at the file of a function only, not at what the function calls: the sources
-    # of all kernels are in the name, so that a new version never runs old code.
     parent = os.environ.get("XDG_CACHE_HOME", "")
     if not os.path.isabs(parent):
         parent = os.path.expanduser("~/.cache")
     if not os.path.isabs(parent):  # a user without a home
         return None
+    # The sources of all kernels are in the name: a new version never runs old code.
     sources = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
         sources.update(path.read_bytes())
     return Path(parent, "ingot", f"kernels-{sources.hexdigest()[:16]}")
 
@@ -34,7 +80,7 @@ def directory() -> Path | None:
 def use(mine: Path) -> None:
     """Note that a directory is in use; before it is first made, remove those long unused.
 
-    Each version leaves some 4 MB behind. Where the cache cannot be written, nothing happens.
+    Each version leaves up to 0.7 MB behind. Where the cache cannot be written, nothing happens.
     """
     try:
         os.utime(mine)
@@ -42,6 +88,29 @@ def use(mine: Path) -> None:
         _remove_unused(mine.parent)
     except OSError:
         return
+
+
+@functools.cache
+def _used() -> Path | None:
+    mine = directory()
+    if mine is not None:
+        use(mine)
+    return mine
+
+
+@functools.cache
+def _compiler() -> str | None:
+    """Name the installed version of numba, or None without one.
+
+    By its metadata's name: `importlib.metadata` takes ten times as long to import as llvmlite's
+    code to load.
+    """
+    found = importlib.util.find_spec("numba")
+    if found is None or found.origin is None:
+        return None
+    return " ".join(
+        sorted(path.name for path in Path(found.origin).parents[1].glob("numba-*-info"))
+    )
 
 
 def _remove_unused(parent: Path) -> None:

@@ -1,10 +1,4 @@
-"""MXFP8, compiled: `arithmetic/mxfp.py` for groups in the domain of magnitudes.py.
-
-There the division by a power of two is a multiplication, and rounding its result to the
-source's dtype changes nothing that is not rounded to 0 afterwards.
-"""
-
-# ruff: noqa: PLR0913, PLR0917 - a kernel has as many parameters as arrays
+"""MXFP8 by compiled code: `arithmetic/mxfp.py` for the magnitudes of domain.py."""
 
 from __future__ import annotations
 
@@ -14,21 +8,19 @@ from typing import Final
 import numpy as np
 
 from importer.codecs.arithmetic import Bits
-from importer.codecs.kernels.floats import e4m3_to_f32, e8m0_to_f32, f32_to_e4m3, narrow, widen
-from importer.codecs.kernels.jit import Array, Flag, flag, jit
-from importer.codecs.kernels.lanes import BLOCK, columns
-from importer.codecs.kernels.magnitudes import domain, e8m0_scales, find_largest, last_e8m0
+from importer.codecs.kernels.domain import domain, last_e8m0
+from importer.codecs.kernels.native import Array, Function, flag
+from importer.codecs.kernels.scratch import block
 from importer.quant import QuantSpec
 
-_NAN: Final = 0x7F
-"""Of codes, without their signs."""
+_encode: Final = Function("mxfp8", "encode")
+_decode: Final = Function("mxfp8", "decode")
 
 
 def encode(
     source: Bits, dtype: str, spec: QuantSpec, words: Array, companions: Sequence[Array]
 ) -> Array:
     """Fill `words` and `companions`; give a flag for each group outside the domain."""
-    del spec
     (scales,) = companions
     left = np.empty(len(source), np.uint8)
     lowest, highest = domain(dtype)
@@ -38,47 +30,12 @@ def encode(
         flag(dtype == "F32"),
         lowest,
         highest,
-        np.empty(BLOCK // source.shape[1], source.dtype),
+        block(spec.group_size).sizes[source.itemsize],
         words.view(np.uint8),
         scales,
         left,
     )
     return left
-
-
-@jit
-def _encode(
-    source: Array,
-    is_half: Flag,
-    is_wide: Flag,
-    lowest: int,
-    highest: int,
-    sizes: Array,
-    codes: Array,
-    scales: Array,
-    left: Array,
-) -> None:
-    per_block = BLOCK // source.shape[1]
-    for first in range(0, len(source), per_block):
-        block = source[first : first + per_block]
-        part = slice(first, first + len(block))
-        find_largest(block, is_wide, lowest, highest, sizes, left[part])
-        e8m0_scales(sizes, is_half, is_wide, np.float32(448), scales[part])
-        _find_codes(block, is_half, is_wide, scales[part], codes[part])
-
-
-@jit
-def _find_codes(
-    source: Array, is_half: Flag, is_wide: Flag, scales: Array, codes: Array
-) -> None:
-    length = columns(source, 16, 2)
-    for group in range(source.shape[0]):
-        exponent = np.uint32(np.uint32(254) - np.uint32(scales[group]))
-        factor = np.uint32(exponent << np.uint32(23)).view(np.float32)
-        for i in range(length):
-            value = widen(source[group, i], is_half, is_wide)
-            # The ratio of an F16 may be subnormal, and the scale too small by a third.
-            codes[group, i] = f32_to_e4m3(np.float32(value * factor), is_half)
 
 
 def decode(
@@ -98,30 +55,3 @@ def decode(
         left,
     )
     return left
-
-
-@jit
-def _decode(
-    codes: Array,
-    scales: Array,
-    is_half: Flag,
-    is_wide: Flag,
-    last_scale: int,
-    values: Array,
-    left: Array,
-) -> None:
-    length = columns(values, 16, 2)
-    for group in range(values.shape[0]):
-        scale = e8m0_to_f32(scales[group])
-        scale = widen(narrow(scale, is_half, is_wide), is_half, is_wide)
-        largest = np.uint8(0)
-        for i in range(length):
-            code = codes[group, i]
-            size = np.uint8(code & np.uint8(_NAN))
-            largest = max(largest, size)
-            magnitude = np.float32(e4m3_to_f32(size) * scale).view(np.uint32)
-            sign = np.uint32(np.uint32(code & np.uint8(0x80)) << np.uint32(24))
-            value = np.uint32(magnitude | sign).view(np.float32)
-            values[group, i] = narrow(value, is_half, is_wide)
-        is_finite = scales[group] <= last_scale and largest < _NAN
-        left[group] = np.uint8(0) if is_finite else np.uint8(1)

@@ -1,17 +1,19 @@
-"""Codes to words and back, and the sizes of blocks."""
+"""Codes to words and back, and the lengths of loops."""
 
 # ruff: noqa: PLR2004 - each number of bits is a case
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
-from importer.codecs.kernels.jit import Array, Flag, jit
+from importer.codecs.kernels.compiled.jit import Array, Flag, jit
 
-BLOCK: Final = 8192
-"""Elements that go through all steps together: what they need stays in the first cache."""
+
+@jit
+def blocks(rows: Array, block: Array) -> int:
+    """Count blocks of as many rows as `block` has; the last may have fewer."""
+    # Not by the step of a range, which may be 0 as far as the compiler knows, and raise.
+    return (len(rows) + len(block) - 1) // len(block)
 
 
 @jit

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from importer.codecs.kernels.jit import Flag, jit
+from importer.codecs.kernels.compiled.jit import Flag, jit
 
 
 @jit

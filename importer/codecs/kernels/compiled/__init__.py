@@ -1,0 +1,1 @@
+"""What numba compiles: functions over arrays, which allocate nothing and cannot fail."""

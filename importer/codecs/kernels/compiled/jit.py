@@ -1,0 +1,33 @@
+"""How functions are compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+
+from importer.codecs.kernels.native import Array, Flag
+
+__all__ = ["Array", "Flag", "jit"]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def jit(function: _Function) -> _Function:
+    """Let numba compile a module-level function as a part of others.
+
+    Kernels are written for LLVM's vectorizer, and to need nothing of numba when they run,
+    which explains how they look:
+
+    - Arrays are indexed by loop counters that start at 0. An index that may be negative
+      costs a branch for each element, and the vector code with it.
+    - Loops are short, run over one dimension, and know a bound of their length (`columns`).
+    - Each integer operation is wrapped in its type: numba would compute in int64.
+    - What depends on the dtype is chosen by flags, so that one text serves all of them.
+    - Nothing may raise: no allocation, `reshape` or view of an array, nor a range with a step.
+      The caller brings scratch memory, twice where it is seen as two shapes or dtypes.
+    """
+    # No fast-math: a kernel gives the bits of the numpy module, which are MLX's. With numpy's
+    # error model x / 0 is an infinity, and not a branch to an exception.
+    return cast("_Function", numba.njit(function, error_model="numpy"))

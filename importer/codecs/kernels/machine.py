@@ -1,0 +1,65 @@
+"""Native code for this machine: what names it, and how it is loaded. It imports llvmlite."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import llvmlite
+import llvmlite.binding as llvm
+
+ENTRY: Final = "kernel"
+"""The one name that object code has for others."""
+
+Native = Callable[..., None]
+
+_engines: Final[list[llvm.ExecutionEngine]] = []
+"""They own the code."""
+
+
+@functools.cache
+def identity() -> str:
+    """Name everything that code depends on besides its source and the compiler."""
+    return f"{llvmlite.__version__} {llvm.get_default_triple()} {_cpu()} {_features()}"
+
+
+def target() -> llvm.TargetMachine:
+    """Make the target for this machine, with the settings of a compiler in memory."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    # Addresses may be far apart in memory, and are known when code is loaded.
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=_cpu(),
+        features=_features(),
+        opt=3,
+        reloc="default",
+        codemodel="jitdefault",
+        jit=True,
+    )
+
+
+def load(code: bytes, types: Sequence[type[Any]]) -> Native:
+    """Give the function in object code, which takes arguments of `types`.
+
+    It is called without the lock of the interpreter.
+    """
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target())
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    address = engine.get_function_address(ENTRY)
+    if not address:
+        raise ImportError(f"object code without `{ENTRY}`")
+    _engines.append(engine)
+    return ctypes.CFUNCTYPE(None, *types)(address)
+
+
+@functools.cache
+def _cpu() -> str:
+    return str(llvm.get_host_cpu_name())
+
+
+@functools.cache
+def _features() -> str:
+    return str(llvm.get_host_cpu_features().flatten())

@@ -1,0 +1,131 @@
+"""Functions of `compiled`, as native code for the arguments that they are called with."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from importer.codecs.kernels import cache
+
+if TYPE_CHECKING:
+    from importer.codecs.kernels.machine import Native
+
+Array = npt.NDArray[Any]
+Flag = Literal[True] | None
+"""No is None and not False: numba then compiles only the branch that is taken."""
+
+Kind = tuple[str, int] | Flag | type[int] | type[np.float32]
+"""What code depends on: the dtype and dimensions of an array, a flag itself, or a type."""
+
+
+class Memory:
+    """An array that is passed often: what is passed for it is found out once."""
+
+    __slots__ = ("kind", "passed")
+
+    def __init__(self, array: Array) -> None:
+        """Take an array that is writable and contiguous.
+
+        Raises:
+            TypeError: it is not.
+        """
+        self.kind: Kind = (array.dtype.char, array.ndim)
+        # What is passed owns the array.
+        self.passed = (_start(array), *array.shape)
+
+
+Argument = Array | Memory | Flag | int | np.float32
+
+_SCALARS: Final = MappingProxyType({int: ctypes.c_int64, np.float32: ctypes.c_float})
+_start: Final = cast("Callable[[Array], object]", (ctypes.c_char * 0).from_buffer)
+"""Less than half of the time of `array.ctypes`; refuses what is not contiguous and writable."""
+_announce: ContextVar[Callable[[], None] | None] = ContextVar("announce", default=None)
+
+
+class Function:
+    """A function of a module in `compiled`, which a process with a filled cache never imports.
+
+    Code is loaded, or compiled and kept, at the first call with arguments of some kinds.
+    """
+
+    def __init__(self, module: str, name: str) -> None:
+        """Do nothing yet."""
+        self._module, self._name = module, name
+        self._natives: dict[tuple[Kind, ...], Native] = {}
+
+    def __call__(self, *arguments: Argument) -> None:
+        """Call it, without the lock of the interpreter.
+
+        Args:
+            arguments: arrays, which are writable and contiguous, flags and numbers.
+
+        Raises:
+            TypeError: an array is not.
+            Exception: whatever a missing or broken compiler raises.
+        """
+        kinds: list[Kind] = []
+        passed: list[object] = []
+        for argument in arguments:
+            if isinstance(argument, np.ndarray):
+                kinds.append((argument.dtype.char, argument.ndim))
+                passed += (_start(argument), *argument.shape)
+            elif isinstance(argument, Memory):
+                kinds.append(argument.kind)
+                passed += argument.passed
+            elif argument is None or argument is True:
+                kinds.append(argument)
+            else:
+                kinds.append(type(argument))
+                passed.append(argument)
+        key = tuple(kinds)
+        native = self._natives.get(key)
+        if native is None:
+            native = self._natives[key] = self._load(key)
+        native(*passed)
+
+    def _load(self, kinds: tuple[Kind, ...]) -> Native:
+        from importer.codecs.kernels import machine  # noqa: PLC0415 - it imports llvmlite
+
+        types: list[type[Any]] = []
+        for kind in kinds:
+            if isinstance(kind, tuple):
+                types += [ctypes.c_void_p, *[ctypes.c_int64] * kind[1]]
+            elif isinstance(kind, type):
+                types.append(_SCALARS[kind])
+        kept = cache.Place(f"{self._module}.{self._name}", f"{kinds} {machine.identity()}")
+        code = kept.read()
+        if code is None:
+            code = self._compile(kinds)
+            kept.write(code)
+        return machine.load(code, types)
+
+    def _compile(self, kinds: tuple[Kind, ...]) -> bytes:
+        announce = _announce.get()
+        if announce is not None:
+            announce()
+        from importer.codecs.kernels.compiled import compiler  # noqa: PLC0415 - numba
+
+        return compiler.object_code(self._module, self._name, kinds)
+
+
+def flag(is_set: bool) -> Flag:  # noqa: FBT001
+    """Turn a boolean into a flag."""
+    return True if is_set else None
+
+
+@contextmanager
+def announced(announce: Callable[[], None]) -> Iterator[None]:
+    """Call `announce` before the first function that is compiled, and not found on disk."""
+    token = _announce.set(functools.cache(announce))
+    try:
+        yield
+    finally:
+        _announce.reset(token)

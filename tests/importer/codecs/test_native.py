@@ -1,0 +1,98 @@
+"""Compiled functions are plain native code: they need nothing of the compiler, nor check."""
+
+from __future__ import annotations
+
+import struct
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from importer.codecs.kernels import affine, cache, fp4, machine, mxfp8, native
+from importer.codecs.kernels.scratch import block
+
+FUNCTIONS = (
+    affine._encode,
+    affine._decode,
+    fp4._encode,
+    fp4._decode,
+    mxfp8._encode,
+    mxfp8._decode,
+)
+C_LIBRARY = {"memset", "memcpy", "memmove", "rintf"}
+
+
+def symbols(code):
+    """Names in an ELF object, and whether each is defined there."""
+    file = machine.llvm.ObjectFileRef.from_data(code)
+    sections = {part.name(): part.data() for part in file.sections()}
+    names, found = sections[b".strtab"], {}
+    for name, info, _, index, _, _ in struct.iter_unpack("<IBBHQQ", sections[b".symtab"]):
+        if info & 15 <= 2:  # no section, no file
+            found[names[name : names.index(b"\0", name)].decode()] = index != 0
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="objects are ELF")
+@pytest.mark.usefixtures("kernels")
+def test_object_code_needs_nothing_but_the_c_library():
+    kept = sorted(cache.directory().glob("*.o"))
+    assert len(kept) > 20
+
+    for path in kept:
+        found = symbols(path.read_bytes()[cache._DIGEST_BYTES :].partition(b"\n")[2])
+        assert found.pop(machine.ENTRY)
+        assert {name for name in found if name and not found[name]} <= C_LIBRARY
+
+
+def faulty(monkeypatch, function):
+    """Put a function where those that are compiled are."""
+    numba = pytest.importorskip("numba")
+    module = ModuleType("faulty")
+    module.function = numba.njit(function)
+    monkeypatch.setitem(sys.modules, "importer.codecs.kernels.compiled.faulty", module)
+    monkeypatch.setattr(cache, "_used", lambda: None)
+    return native.Function("faulty", "function")
+
+
+def allocate(values):
+    values[:] = np.empty(values[0], np.int64)[0]
+
+
+def divide(values):
+    values[0] = values[0] // values[1]
+
+
+@pytest.mark.parametrize(("function", "needed"), [(allocate, "NRT_"), (divide, "PyErr_")])
+def test_a_function_that_needs_numba_when_it_runs_is_refused(function, needed, monkeypatch):
+    values = np.arange(3)
+
+    with pytest.raises(ImportError, match=f"`faulty.function` needs .*{needed}"):
+        faulty(monkeypatch, function)(values)
+
+    assert values.tolist() == [0, 1, 2]
+
+
+def test_what_cannot_be_passed_is_refused():
+    function = native.Function("affine", "encode")
+    readonly = np.arange(4)
+    readonly.flags.writeable = False
+
+    for array in (np.arange(4)[::2], np.ones((2, 3)).T, readonly):
+        with pytest.raises((TypeError, ValueError, BufferError)):
+            function(array)
+
+
+def test_each_thread_works_in_memory_of_its_own():
+    with ThreadPoolExecutor(1) as other:
+        theirs = other.submit(block, 64).result()
+
+    assert block(64) is block(64)
+    assert block(64) is not theirs
+
+
+@pytest.mark.usefixtures("kernels")
+def test_every_function_was_found():
+    assert all(function._natives for function in FUNCTIONS)
