@@ -29,8 +29,8 @@ __all__ = [
     "prepare",
 ]
 
-_WORTHWHILE: Final = 64 << 20
-"""Below, numpy alone is done before numba is loaded."""
+_WORTHWHILE: Final = 16 << 20
+"""Below, numpy alone on two cores is done before kernels are loaded, which takes 40 ms."""
 
 _FAMILIES: Final[Mapping[Mode, type[Grouped]]] = MappingProxyType(
     {
