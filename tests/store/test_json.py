@@ -34,6 +34,7 @@ REFUSED = {
     "a fraction": (b"[1.5]", "E_JSON_NUMBER"),
     "an exponent": (b"[1e3]", "E_JSON_NUMBER"),
     "5000 digits": (b"1" * 5000, "E_JSON_NUMBER"),
+    "a negative zero": (b"[-0]", "E_JSON_NUMBER"),
     "a lone surrogate": (b'"\\ud800"', "E_JSON_UTF8"),
     "a lone surrogate as key": (b'{"\\udc00":1}', "E_JSON_UTF8"),
     "one level too deep": (nested(limits.JSON_DEPTH + 1), "E_JSON_DEPTH"),
@@ -56,6 +57,13 @@ def test_nesting_is_accepted_up_to_the_limit(depth):
 
 def test_floats_are_accepted_where_they_are_asked_for():
     assert loads(b"[1.5,1e3]", floats=True) == [1.5, 1000.0]
+
+
+def test_only_documents_of_real_models_may_have_a_negative_zero():
+    assert loads(b'{"-0": [1, -0]}', constants=True) == {"-0": [1, 0]}
+    assert loads(b'{"layer-0": [-1, -0.0]}', floats=True) == {"layer-0": [-1, 0.0]}
+    with pytest.raises(JsonError):
+        loads(b"[-0]", floats=True)
 
 
 def test_a_float_that_is_infinite_is_refused():
