@@ -19,6 +19,7 @@ from store.errors import UnsupportedError
 
 __all__ = [
     "REVISION",
+    "WORTH_COMPILING",
     "Cast",
     "Codec",
     "Encoded",
@@ -29,8 +30,10 @@ __all__ = [
     "prepare",
 ]
 
-_WORTHWHILE: Final = 16 << 20
+_WORTH_LOADING: Final = 16 << 20
 """Below, numpy alone on two cores is done before kernels are loaded, which takes 40 ms."""
+WORTH_COMPILING: Final = 64 << 20
+"""Below, kernels are used where they are on disk: to compile them takes seconds, once."""
 
 _FAMILIES: Final[Mapping[Mode, type[Grouped]]] = MappingProxyType(
     {
@@ -89,8 +92,9 @@ def prepare(
         Why kernels cannot be had, which makes this some twenty times slower, or None.
     """
     families = [codec for codec in codecs if isinstance(codec, Grouped)]
-    if not families or nbytes < _WORTHWHILE:
+    if not families or nbytes < _WORTH_LOADING:
         return None
-    from importer.codecs import engine  # noqa: PLC0415 - it imports numpy
+    from importer.codecs import engine, kernels  # noqa: PLC0415 - they import numpy
 
-    return engine.prepare(families, announce, operations)
+    compiles = announce if nbytes >= WORTH_COMPILING else kernels.refuse
+    return engine.prepare(families, compiles, operations)

@@ -12,6 +12,7 @@ from importer.codecs import kernels
 from importer.codecs.arithmetic import Arithmetic, Bits, floats, packing
 from importer.codecs.base import Encoded, Operation
 from importer.codecs.kernels import Kernel
+from importer.codecs.kernels.native import NotKeptError
 from importer.quant import Mode, QuantSpec
 from store.fs import Buffer
 
@@ -51,7 +52,8 @@ def prepare(
     A kernel is used only if it agrees with numpy here and now.
 
     Args:
-        announce: called at most once, before compiling, which takes seconds.
+        announce: called at most once, before compiling, which takes seconds; or
+            `kernels.refuse`, to do without what would have to be compiled.
 
     Returns:
         Why there are no kernels, or None.
@@ -66,6 +68,8 @@ def prepare(
             for key, family in missing.items():
                 _check(key[0], family, loaded[key])
                 _ready[key] = loaded[key]
+    except NotKeptError:
+        return None
     except Exception as error:  # noqa: BLE001 - whatever is wrong with numba, numpy is right
         return reason_of(error)
     return None

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from importer.codecs import engine, kernels
+from importer.codecs import WORTH_COMPILING, engine, kernels
 from importer.codecs import prepare as prepare_codecs
 from importer.codecs.arithmetic import Bits, floats
 from importer.codecs.arithmetic.deviation import Sums, add
@@ -18,6 +18,7 @@ from importer.codecs.arithmetic.minifloats import E4M3_VALUES, exponents_of, pow
 from importer.codecs.base import Codec, Operation
 from importer.codecs.grouped import Grouped
 from importer.codecs.kernels import Bounds, Summing
+from importer.codecs.kernels.native import NotKeptError
 from importer.deviation import Deviation
 from importer.quant import Mode
 from store.fs import Buffer
@@ -46,7 +47,7 @@ def prepare(codecs: Iterable[Codec], nbytes: int, announce: Callable[[], None]) 
         Why there are no kernels, or None.
     """
     families = [codec for codec in codecs if isinstance(codec, Grouped)]
-    once = functools.cache(announce)
+    once = functools.cache(announce if nbytes >= WORTH_COMPILING else kernels.refuse)
     reason = prepare_codecs(families, nbytes, once, (Operation.DECODE,))
     dtypes = {
         family.value_dtype
@@ -65,6 +66,8 @@ def _prepare(dtypes: Collection[str], announce: Callable[[], None]) -> str | Non
             for dtype in sorted(dtypes):
                 _check(dtype, kernel)
                 _ready[dtype] = kernel
+    except NotKeptError:
+        return None
     except Exception as error:  # noqa: BLE001 - whatever is wrong with numba, numpy is right
         return engine.reason_of(error)
     return None

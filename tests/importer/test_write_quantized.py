@@ -195,7 +195,7 @@ def test_values_of_a_tensor_that_is_kept_are_not_looked_at(store, tmp_path):
 
 def test_memory_does_not_grow_with_a_tensor(store, tmp_path, monkeypatch):
     monkeypatch.setattr(crew, "CHUNK", 1 << 17)
-    monkeypatch.setattr(codecs, "_WORTHWHILE", 1 << 40)  # loading kernels takes memory, too
+    monkeypatch.setattr(codecs, "_WORTH_LOADING", 1 << 40)  # loading kernels takes memory, too
     nbytes = 60 << 20
     source = model(tmp_path / "m", {"w": ("BF16", (nbytes // 512, 256), bytes(nbytes))})
     plan = plan_of(store, source)

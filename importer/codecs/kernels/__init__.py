@@ -10,7 +10,7 @@ import importlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import MappingProxyType, ModuleType
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, NoReturn, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -74,6 +74,15 @@ def load(mode: Mode) -> Kernel:
 def load_sums() -> Summing:
     """Import the kernel that measures deviations, as `load` does."""
     return cast("Summing", _import("deviation"))
+
+
+def refuse() -> NoReturn:
+    """Have nothing compiled, in the place of what announces it.
+
+    Raises:
+        NotKeptError: always.
+    """
+    raise native.NotKeptError
 
 
 def announced(announce: Callable[[], None]) -> AbstractContextManager[None]:

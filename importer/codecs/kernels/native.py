@@ -26,6 +26,10 @@ Kind = tuple[str, int] | Flag | type[int] | type[np.float32]
 """What code depends on: the dtype and dimensions of an array, a flag itself, or a type."""
 
 
+class NotKeptError(Exception):
+    """Code is not on disk, and the work is too little to have it compiled."""
+
+
 class Memory:
     """An array that is passed often: what is passed for it is found out once."""
 
@@ -123,7 +127,10 @@ def flag(is_set: bool) -> Flag:  # noqa: FBT001
 
 @contextmanager
 def announced(announce: Callable[[], None]) -> Iterator[None]:
-    """Call `announce` before the first function that is compiled, and not found on disk."""
+    """Call `announce` before the first function that is compiled, and not found on disk.
+
+    What it raises keeps the function from being compiled.
+    """
     token = _announce.set(functools.cache(announce))
     try:
         yield

@@ -181,6 +181,18 @@ def test_a_filled_cache_needs_no_numba(refuse, warm, digest):
     assert made == FOUND | {"digest": digest}
 
 
+def test_a_little_work_takes_a_kernel_that_is_kept_and_has_none_compiled(
+    warm, tmp_path, digest
+):
+    script = SCRIPT.replace("1 << 40", "20 << 20")
+
+    kept, not_kept = (report(start(script, XDG_CACHE_HOME=path)) for path in (warm, tmp_path))
+
+    assert kept == FOUND | {"digest": digest}
+    assert not_kept == FOUND | {"kernel": False, "digest": digest}
+    assert kept_in(tmp_path) == []
+
+
 def test_a_cache_that_may_only_be_read_is_used(warm_copy, digest):
     script = (
         "import os, tempfile\n"
