@@ -56,8 +56,7 @@ class Reuse:
         self._seed = self._memo.seed(create=True)
         now = time.time_ns()
         for file in self._files:
-            if not was_imported(self._store, file):
-                self._memo.look_at(file.location, _identity(file), now)
+            self._memo.look_at(file.location, _identity(file), now)
 
     def fingerprint(self) -> xxhash.xxh3_128:
         """Start a fingerprint, to be fed the bytes of one piece."""

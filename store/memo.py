@@ -170,7 +170,6 @@ class Memo:
             looked = self._look(key, identity)
             if looked is None:
                 return {}
-            self._looks[key] = looked
             rows = self._run(query, [(key, looked)])
             # One flipped bit makes a text of a blob.
             return {(at, size): found for at, size, found in rows if type(found) is bytes}
@@ -187,6 +186,9 @@ class Memo:
         """Begin to take notes of a source file as it is now, and forget what it was."""
         key = (os.fsencode(path),)
         with self._mutex:
+            if (looked := self._look(key[0], identity)) is not None:
+                self._looks[key[0]] = looked  # it is as it was: go on
+                return
             self._looks[key[0]] = now_ns
             self._run("DELETE FROM piece WHERE path = ?", [key], create=True)
             self._later("REPLACE INTO source VALUES (?,?,?,?,?,?)", (*key, *identity, now_ns))

@@ -367,13 +367,14 @@ def test_another_look_forgets_the_pieces(memo):
     assert not memo.has_pieces(SOURCE, NEW)
 
 
-def test_pieces_may_be_added_to_what_is_known(memo):
+def test_another_process_adds_pieces_to_what_is_known(memo, path):
     look(memo)
     memo.note_piece(SOURCE, 0, 8, b"first")
     memo.close()
-    memo.pieces(SOURCE, OLD)
-    memo.note_piece(SOURCE, 8, 16, b"second")
-    memo.close()
+    later = Memo(path)
+    look(later, now_ns=LATER + 1)
+    later.note_piece(SOURCE, 8, 16, b"second")
+    later.close()
 
     assert memo.pieces(SOURCE, OLD) == {(0, 8): b"first", (8, 16): b"second"}
 
