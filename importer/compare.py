@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from importer import codecs
 from importer.beside import beside
-from importer.codecs import codec_for
+from importer.codecs import Codec, codec_for
 from importer.codecs.grouped import Grouped
 from importer.foreign import Foreign
 from importer.pipeline import plan_import
@@ -159,15 +160,15 @@ def _differs(done: int) -> str:
 
 
 def _prepare(jobs: list[BlobPlan], *, is_ours: bool) -> None:
-    quantized = [plan for job in jobs for plan in job.tensors if plan.quant is not None]
-    used = {plan.codec for plan in quantized}
-    nbytes = sum(plan.source_nbytes for plan in quantized)
+    work: Counter[Codec] = Counter()
+    for plan in (plan for job in jobs for plan in job.tensors if plan.quant is not None):
+        work[plan.codec] += plan.source_nbytes
     if is_ours:
-        codecs.prepare(used, nbytes, lambda: None)
-    elif used:
+        codecs.prepare(work, lambda: None)
+    elif work:
         from importer.codecs import measure  # noqa: PLC0415 - it imports numpy
 
-        measure.prepare(used, nbytes, lambda: None)
+        measure.prepare(work, lambda: None)
 
 
 def _source_nbytes(job: BlobPlan | FilePlan) -> int:

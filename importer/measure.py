@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from importer.beside import beside
+from importer.codecs import Codec
 from importer.codecs.grouped import Grouped
 from importer.events import Compiling, Event, Measuring
 from importer.plan import BlobPlan, Plan
@@ -45,9 +47,11 @@ def measure(
         if any(tensor.quant for tensor in job.tensors)
     ]
     quantized = [tensor for job, _ in jobs for tensor in job.tensors if tensor.quant]
-    nbytes = sum(tensor.source_nbytes for tensor in quantized)
-    listen(Measuring(len(quantized), nbytes))
-    prepare({tensor.codec for tensor in quantized}, nbytes, lambda: listen(Compiling()))
+    work: Counter[Codec] = Counter()
+    for tensor in quantized:
+        work[tensor.codec] += tensor.source_nbytes
+    listen(Measuring(len(quantized), work.total()))
+    prepare(work, lambda: listen(Compiling()))
     stop = Stop()
     found = each(lambda pair: list(_measure(store, *pair, stop)), jobs, threads, stop)
     return [quality for blob in found for quality in blob]

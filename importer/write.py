@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
 from importer import codecs
-from importer.agenda import Agenda, codecs_of
+from importer.agenda import Agenda
 from importer.chunks import Chunk
+from importer.codecs import Codec
 from importer.crew import Crew
 from importer.events import BlobDone, Compiling, Event, Listener, NoKernels, Wrote
 from importer.plan import BlobPlan, FilePlan, TensorPlan
-from importer.reuse import Job, Reuse, pieces_of
+from importer.reuse import Job, Reuse
 from store import BlobRef, Installed
 from store.blobs import BlobWriter
 from store.errors import InputError
@@ -70,7 +72,9 @@ def write_blobs(  # noqa: PLR0913 - each is another side of it
     engine = _Engine(jobs, writer, reuse, listen, allow_nonfinite=allow_nonfinite)
     engine.reuse(known)
     engine.write_rest(threads)
-    return [done for done in engine.done if done is not None]
+    written = [done for done in engine.done if done is not None]
+    assert len(written) == len(jobs), "a job was neither written nor failed"
+    return written
 
 
 class _Engine:
@@ -137,12 +141,11 @@ class _Engine:
     def _prepare_kernels(self, numbers: Iterable[int]) -> None:
         if not self._agenda.wait_for_need():
             return
-        coded = [self._jobs[number] for number in numbers if codecs_of(self._jobs[number])]
-        reason = codecs.prepare(
-            {codec for job in coded for codec in codecs_of(job)},
-            sum(nbytes for job in coded for _, _, nbytes in pieces_of(job)),
-            lambda: self._tell(Compiling()),
-        )
+        work: Counter[Codec] = Counter()
+        for job in map(self._jobs.__getitem__, numbers):
+            for tensor in job.tensors if isinstance(job, BlobPlan) else ():
+                work[tensor.codec] += tensor.source_nbytes
+        reason = codecs.prepare(work, lambda: self._tell(Compiling()))
         if reason is not None:
             self._tell(NoKernels(reason))
         self._agenda.set_ready()

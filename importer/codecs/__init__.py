@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -19,7 +19,6 @@ from store.errors import UnsupportedError
 
 __all__ = [
     "REVISION",
-    "WORTH_COMPILING",
     "Cast",
     "Codec",
     "Encoded",
@@ -32,8 +31,6 @@ __all__ = [
 
 _WORTH_LOADING: Final = 16 << 20
 """Below, numpy alone on two cores is done before kernels are loaded, which takes 40 ms."""
-WORTH_COMPILING: Final = 64 << 20
-"""Below, kernels are used where they are on disk: to compile them takes seconds, once."""
 
 _FAMILIES: Final[Mapping[Mode, type[Grouped]]] = MappingProxyType(
     {
@@ -73,8 +70,7 @@ def codec_for(target: Target, dtype: str) -> Codec:
 
 
 def prepare(
-    codecs: Iterable[Codec],
-    nbytes: int,
+    work: Mapping[Codec, int],
     announce: Callable[[], None],
     operations: Collection[Operation] = (Operation.ENCODE,),
 ) -> str | None:
@@ -83,7 +79,8 @@ def prepare(
     To be called once, before threads use the codecs.
 
     Args:
-        nbytes: of the source that will be quantized, or of the values that will be decoded.
+        work: for each codec the bytes of the source that it will quantize, or of the values
+            that it will decode to.
         announce: called at most once, before kernels are compiled, which takes seconds. They
             are kept on disk, so that this happens once on a machine.
         operations: that will be needed.
@@ -91,10 +88,9 @@ def prepare(
     Returns:
         Why kernels cannot be had, which makes this some twenty times slower, or None.
     """
-    families = [codec for codec in codecs if isinstance(codec, Grouped)]
-    if not families or nbytes < _WORTH_LOADING:
+    families = {codec: n for codec, n in work.items() if isinstance(codec, Grouped)}
+    if sum(families.values()) < _WORTH_LOADING:
         return None
-    from importer.codecs import engine, kernels  # noqa: PLC0415 - they import numpy
+    from importer.codecs import engine  # noqa: PLC0415 - it imports numpy
 
-    compiles = announce if nbytes >= WORTH_COMPILING else kernels.refuse
-    return engine.prepare(families, compiles, operations)
+    return engine.prepare(families, announce, operations)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Any, Final, Protocol
+import contextlib
+import functools
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, Final, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -42,34 +44,37 @@ class Family(Protocol):
     def arithmetic(self) -> Arithmetic: ...  # noqa: D102
 
 
+_Family = TypeVar("_Family", bound=Family)
+
+
 def prepare(
-    families: Iterable[Family],
+    work: Mapping[_Family, int],
     announce: Callable[[], None],
     operations: Collection[Operation] = tuple(Operation),
 ) -> str | None:
-    """Load kernels, or compile them where this was never done on this machine.
+    """Load kernels, or compile those that have much to do and are not kept on this machine.
 
     A kernel is used only if it agrees with numpy here and now.
 
     Args:
-        announce: called at most once, before compiling, which takes seconds; or
-            `kernels.refuse`, to do without what would have to be compiled.
+        work: bytes that each family will read or write, as `importer.codecs.prepare` says.
+        announce: called at most once, before compiling, which takes seconds.
 
     Returns:
         Why there are no kernels, or None.
     """
-    wanted = {_key(each, family): family for family in families for each in operations}
-    missing = {key: family for key, family in wanted.items() if key not in _ready}
-    if not missing:
-        return None
+    missing: dict[_Key, tuple[_Family, int]] = {}
+    for family, nbytes in work.items():
+        for key in (_key(operation, family) for operation in operations):
+            if key not in _ready:
+                missing[key] = family, nbytes + missing.get(key, (family, 0))[1]
+    once = functools.cache(announce)
     try:
-        loaded = {key: kernels.load(family.spec.mode) for key, family in missing.items()}
-        with kernels.announced(announce):
-            for key, family in missing.items():
-                _check(key[0], family, loaded[key])
-                _ready[key] = loaded[key]
-    except NotKeptError:
-        return None
+        for key, (family, nbytes) in missing.items():
+            kernel = kernels.load(family.spec.mode)
+            with kernels.announced(once, nbytes), contextlib.suppress(NotKeptError):
+                _check(key[0], family, kernel)
+                _ready[key] = kernel
     except Exception as error:  # noqa: BLE001 - whatever is wrong with numba, numpy is right
         return reason_of(error)
     return None
@@ -103,6 +108,9 @@ def decode(family: Family, parts: Sequence[Buffer], kernel: Kernel | None) -> Bu
         for part, kind in zip(parts, kinds, strict=True)
     )
     words = words.reshape(-1, spec.group_size * spec.bits // _WORD)
+    # A kernel gets pointers, and looks at one length alone.
+    if any(len(companion) != len(words) for companion in companions):
+        raise ValueError(f"{spec.name}: {len(words)} groups with other numbers of scales")
     return _bytes(_decode(family, words, companions, kernel))
 
 

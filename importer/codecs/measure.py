@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import operator
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
 import numpy as np
 
-from importer.codecs import WORTH_COMPILING, engine, kernels
+from importer.codecs import engine, kernels
 from importer.codecs import prepare as prepare_codecs
 from importer.codecs.arithmetic import Bits, floats
 from importer.codecs.arithmetic.deviation import Sums, add
@@ -33,41 +35,38 @@ _ready: dict[str, Summing] = {}
 """By the dtype of the values."""
 
 
-def prepare(codecs: Iterable[Codec], nbytes: int, announce: Callable[[], None]) -> str | None:
+def prepare(work: Mapping[Codec, int], announce: Callable[[], None]) -> str | None:
     """Make measuring fast, decoding included: `importer.codecs.prepare` says how.
 
     The kernel that sums is used only where those that decode are, and agrees with numpy here
     and now.
 
     Args:
-        nbytes: of the values.
+        work: bytes of the values of each codec.
         announce: called at most once, before kernels are compiled.
 
     Returns:
         Why there are no kernels, or None.
     """
-    families = [codec for codec in codecs if isinstance(codec, Grouped)]
-    once = functools.cache(announce if nbytes >= WORTH_COMPILING else kernels.refuse)
-    reason = prepare_codecs(families, nbytes, once, (Operation.DECODE,))
-    dtypes = {
-        family.value_dtype
-        for family in families
-        if engine.ready(Operation.DECODE, family) is not None
-    }
-    return reason or _prepare(dtypes - _ready.keys(), once)
+    once = functools.cache(announce)
+    reason = prepare_codecs(work, once, (Operation.DECODE,))
+    nbytes: Counter[str] = Counter()
+    for codec, its_nbytes in work.items():
+        if isinstance(codec, Grouped) and engine.ready(Operation.DECODE, codec) is not None:
+            nbytes[codec.value_dtype] += its_nbytes
+    return reason or _prepare(nbytes, once)
 
 
-def _prepare(dtypes: Collection[str], announce: Callable[[], None]) -> str | None:
-    if not dtypes:
-        return None
+def _prepare(nbytes: Mapping[str, int], announce: Callable[[], None]) -> str | None:
     try:
-        kernel = kernels.load_sums()
-        with kernels.announced(announce):
-            for dtype in sorted(dtypes):
+        for dtype in sorted(nbytes.keys() - _ready.keys()):
+            kernel = kernels.load_sums()
+            with (
+                kernels.announced(announce, nbytes[dtype]),
+                contextlib.suppress(NotKeptError),
+            ):
                 _check(dtype, kernel)
                 _ready[dtype] = kernel
-    except NotKeptError:
-        return None
     except Exception as error:  # noqa: BLE001 - whatever is wrong with numba, numpy is right
         return engine.reason_of(error)
     return None

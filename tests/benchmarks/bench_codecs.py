@@ -104,7 +104,9 @@ def main() -> int:
     parser.add_argument("--types", nargs="*", choices=QUANT_TYPES, default=list(QUANT_TYPES))
     arguments = parser.parse_args()
     specs = [spec for spec in SPECS if spec.name in arguments.types]
-    problem = engine.prepare([codec_for(spec, arguments.dtype) for spec in specs], lambda: None)
+    problem = engine.prepare(
+        {codec_for(spec, arguments.dtype): 1 << 40 for spec in specs}, lambda: None
+    )
     if problem is not None:
         print(problem, file=sys.stderr)
         return 1

@@ -76,6 +76,37 @@ def test_a_signal_during_an_import_leaves_nothing_unfinished(filled, tmp_path, n
     assert check_store(filled) == []
 
 
+@pytest.mark.parametrize("seconds", [0.5, 1.5])
+def test_a_signal_while_kernels_are_compiled_is_not_lost(filled, tmp_path, seconds):
+    # Python may handle it inside a callback of the compiler's, where exceptions are lost.
+    pytest.importorskip("numba")
+    shape = [1 << 17, 1 << 10]
+    header = {"a.weight": {"dtype": "BF16", "shape": shape, "data_offsets": [0, 1 << 28]}}
+    source = write(tmp_path / "m", {"model.safetensors": framed(header)})
+    os.truncate(source / "model.safetensors", len(framed(header)) + (1 << 28))
+    variables = environment(filled) | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    process = subprocess.Popen(
+        argv("create", "kept", source, "--quantize", "int4"),
+        env=variables,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while "compiling" not in (line := process.stderr.readline()):
+        assert line, "it ended without compiling"
+    before = manifest_digest(filled, "kept")
+    time.sleep(seconds)
+
+    process.send_signal(signal.SIGTERM)
+    stdout, _ = ended(process)
+
+    assert process.returncode == -signal.SIGTERM
+    assert stdout == ""
+    assert manifest_digest(filled, "kept") == before
+    assert list((filled / "tmp").iterdir()) == []
+
+
 def test_more_signals_do_not_interrupt_the_cleaning_up(filled, tmp_path):
     process = start("create", "kept", large(tmp_path / "m", 2 << 30), store=filled)
     wait_for(lambda: is_writing(filled))

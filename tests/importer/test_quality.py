@@ -56,7 +56,7 @@ def test_the_report_is_the_same_for_any_number_of_threads(tmp_path, how):
 
 def test_the_report_is_the_same_without_kernels(tmp_path, monkeypatch):
     # As large sources do, use kernels: the fixture alone would be too small for them.
-    for threshold in ("_WORTH_LOADING", "WORTH_COMPILING", "measure.WORTH_COMPILING"):
+    for threshold in ("_WORTH_LOADING", "kernels._WORTH_COMPILING"):
         monkeypatch.setattr(f"importer.codecs.{threshold}", 0)
     reports = []
     for with_kernels in (True, False):

@@ -1,5 +1,6 @@
 """What the store has seen before is not made again, and is never taken for something else."""
 
+import contextlib
 import os
 import random
 import sqlite3
@@ -290,6 +291,37 @@ def test_an_import_that_failed_goes_on_where_it_stopped(store, source):
     (planned,) = [event for event in events if isinstance(event, Planned)]
     assert 0 < planned.present < 60
     assert verify(store).findings == ()
+
+
+def test_rehash_mends_notes_of_a_source_that_changed_without_a_trace(store, source, tmp_path):
+    path = source / "model.safetensors"
+    before = path.read_bytes()
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    (copy / path.name).write_bytes(before)
+
+    def made(directory, **options):  # each time as in another process
+        with contextlib.closing(Store(store.layout.root)) as fresh:
+            return create(fresh, directory, **options)[0].digest
+
+    old = made(source)
+    path.write_bytes(before[:-1] + bytes([before[-1] ^ 1]))
+    aged(source)
+    seen = path.stat()
+    an_hour = 3600 * 10**9
+    with contextlib.closing(sqlite3.connect(store.layout.memo)) as database:
+        identity = (seen.st_ino, max(seen.st_mtime_ns, seen.st_ctime_ns), os.fsencode(path))
+        database.execute("UPDATE source SET inode = ?, changed_ns = ? WHERE path = ?", identity)
+        for table in ("source", "piece"):
+            database.execute(f"UPDATE {table} SET looked_ns = looked_ns + {an_hour}")
+        database.commit()
+    assert made(source) == old
+
+    new = made(source, rehash=True)
+    made(copy)  # the old blobs are known to be good again
+
+    assert new != old
+    assert made(source) == new
 
 
 def of_one_matrix(directory, dtype, bits):

@@ -56,6 +56,8 @@ class Summing(Protocol):
         ...
 
 
+_WORTH_COMPILING: Final = 256 << 20
+"""Below, two cores are done with numpy before one has compiled: 3 to 5 s for each kernel."""
 _MODULES: Final[Mapping[Mode, str]] = MappingProxyType(
     {
         Mode.AFFINE: "affine",
@@ -76,18 +78,20 @@ def load_sums() -> Summing:
     return cast("Summing", _import("deviation"))
 
 
-def refuse() -> NoReturn:
-    """Have nothing compiled, in the place of what announces it.
+def announced(announce: Callable[[], None], nbytes: int) -> AbstractContextManager[None]:
+    """Call `announce` before a kernel is compiled, once.
+
+    Args:
+        nbytes: that it will read or write; a kernel that is not kept has to be worth it.
 
     Raises:
-        NotKeptError: always.
+        NotKeptError: inside, where it is not.
     """
+    return native.announced(announce if nbytes >= _WORTH_COMPILING else _refuse)
+
+
+def _refuse() -> NoReturn:
     raise native.NotKeptError
-
-
-def announced(announce: Callable[[], None]) -> AbstractContextManager[None]:
-    """Call `announce` before a kernel is compiled, once."""
-    return native.announced(announce)
 
 
 def _import(name: str) -> ModuleType:

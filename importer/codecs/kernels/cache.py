@@ -9,6 +9,7 @@ import importlib.util
 import os
 import re
 import shutil
+import stat
 import tempfile
 import time
 from pathlib import Path
@@ -52,15 +53,17 @@ class Place:
             return
         content = f"{_compiler()}\n".encode() + code
         with contextlib.suppress(OSError):
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._path.parent.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._path.parent.mkdir(exist_ok=True, mode=0o700)
             # Nothing is synced: what a power cut leaves has another digest.
             handle, partial = tempfile.mkstemp(dir=self._path.parent)
             try:
                 with os.fdopen(handle, "wb") as file:
                     file.write(hashlib.sha256(content).digest() + content)
                 os.replace(partial, self._path)
-            except OSError:
+            except BaseException:
                 os.unlink(partial)
+                raise
 
 
 def directory() -> Path | None:
@@ -93,9 +96,20 @@ def use(mine: Path) -> None:
 @functools.cache
 def _used() -> Path | None:
     mine = directory()
-    if mine is not None:
-        use(mine)
+    if mine is None or not all(map(_is_safe, (mine, mine.parent))):
+        return None
+    use(mine)
     return mine
+
+
+def _is_safe(place: Path) -> bool:
+    """Whether nobody but us and root can have put code here that we would run."""
+    try:
+        seen = place.stat()
+    except OSError:
+        return True  # not there, or of no use
+    others = stat.S_IWGRP | stat.S_IWOTH
+    return seen.st_uid in {0, os.geteuid()} and not seen.st_mode & others
 
 
 @functools.cache

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import MappingProxyType
@@ -115,9 +117,31 @@ class Function:
         announce = _announce.get()
         if announce is not None:
             announce()
-        from importer.codecs.kernels.compiled import compiler  # noqa: PLC0415 - numba
+        return _aside(functools.partial(_object_code, self._module, self._name, kinds))
 
-        return compiler.object_code(self._module, self._name, kinds)
+
+def _object_code(module: str, name: str, kinds: tuple[Kind, ...]) -> bytes:
+    from importer.codecs.kernels.compiled import compiler  # noqa: PLC0415 - numba
+
+    return compiler.object_code(module, name, kinds)
+
+
+def _aside(work: Callable[[], bytes]) -> bytes:
+    """Work in another thread, which nobody waits for when a signal ends the wait.
+
+    In the main thread python may handle a signal inside a callback of LLVM's, where what the
+    handler raises is lost: of nine SIGTERMs while a kernel was compiled three did nothing.
+    """
+    done: Future[bytes] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - raised by the thread that waits
+            done.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return done.result()
 
 
 def flag(is_set: bool) -> Flag:  # noqa: FBT001

@@ -58,7 +58,7 @@ def use(kernels, monkeypatch):
         monkeypatch.setattr(measure, "_ready", {})
         if ready:
             families = [codec_for(QUANT_TYPES["int4"], dtype) for dtype in corpus.DTYPES]
-            assert measure.prepare(families, 1 << 40, lambda: None) is None
+            assert measure.prepare(dict.fromkeys(families, 1 << 40), lambda: None) is None
             assert set(measure._ready) == {family.value_dtype for family in families}
 
     return choose
@@ -78,7 +78,7 @@ def test_a_kernel_that_differs_is_not_used(use, monkeypatch):
     monkeypatch.setattr(kernels_module, "load_sums", lambda: Wrong)
     codec = codec_for(QUANT_TYPES["int4"], "BF16")
 
-    problem = measure.prepare([codec], 1 << 40, lambda: None)
+    problem = measure.prepare({codec: 1 << 40}, lambda: None)
 
     assert problem == "ArithmeticError: the kernel that sums BF16 differs from numpy"
     assert measure._ready == {}
@@ -93,14 +93,14 @@ def test_compiling_is_announced_once(use, monkeypatch):
     announced = []
 
     @contextlib.contextmanager
-    def always(announce):
+    def always(announce, _):
         announce()
         yield
 
     monkeypatch.setattr(kernels_module, "announced", always)
     codec = codec_for(QUANT_TYPES["int4"], "BF16")
 
-    assert measure.prepare([codec], 1 << 40, lambda: announced.append(1)) is None
+    assert measure.prepare({codec: 1 << 40}, lambda: announced.append(1)) is None
 
     assert announced == [1]
     assert measure._ready.keys() == {"BF16"}
@@ -110,7 +110,7 @@ def test_little_work_is_not_worth_a_kernel(use):
     use(ready=False)
     codec = codec_for(QUANT_TYPES["int4"], "BF16")
 
-    assert measure.prepare([codec], 1 << 20, lambda: pytest.fail("compiled")) is None
+    assert measure.prepare({codec: 1 << 20}, lambda: pytest.fail("compiled")) is None
     assert measure._ready == {}
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
+import signal
 import struct
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 
@@ -96,3 +99,28 @@ def test_each_thread_works_in_memory_of_its_own():
 @pytest.mark.usefixtures("kernels")
 def test_every_function_was_found():
     assert all(function._natives for function in FUNCTIONS)
+
+
+class SignalledError(Exception):
+    pass
+
+
+def test_a_signal_inside_a_callback_of_the_compiler_is_not_lost(monkeypatch):
+    """As in those of LLVM: what is raised there python ignores, and says so."""
+
+    def on_alarm(*_):
+        raise SignalledError
+
+    def compiles(*_):
+        ctypes.CFUNCTYPE(None)(lambda: time.sleep(1))()
+        return b""
+
+    monkeypatch.setattr(native, "_object_code", compiles)
+    before = signal.signal(signal.SIGALRM, on_alarm)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        with pytest.raises(SignalledError):
+            native.Function("affine", "encode")._compile(())
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -44,7 +44,7 @@ from importer.quant import QUANT_TYPES
 compiled = []
 codec = codec_for(QUANT_TYPES["int4"], "BF16")
 operation = Operation.ENCODE
-problem = prepare([codec], 1 << 40, lambda: compiled.append(1), [operation])
+problem = prepare({codec: 1 << 40}, lambda: compiled.append(1), [operation])
 rows = np.arange(1 << 14, dtype=np.uint16) & np.uint16(0xBFFF)
 digest = hashlib.sha256(b"".join(codec.encode(rows.data.cast("B")).parts)).hexdigest()
 report = {"problem": problem, "compiled": len(compiled), "digest": digest}
@@ -104,7 +104,7 @@ def test_importing_codecs_imports_no_arithmetic():
         "import json, sys, importer.codecs as c, importer.quant as q\n"
         "codec = c.codec_for(q.QUANT_TYPES['int4'], 'BF16')\n"
         "codec.parts((8, 64)), codec.row_bytes((8, 64))\n"
-        "c.prepare([codec, c.Plain('F32')], 1 << 20, print)\n"
+        "c.prepare({codec: 1 << 20, c.Plain('F32'): 1 << 40}, print)\n"
         "print(json.dumps([m for m in ('numpy', 'numba', 'llvmlite') if m in sys.modules]))"
     )
 
@@ -191,6 +191,24 @@ def test_a_little_work_takes_a_kernel_that_is_kept_and_has_none_compiled(
     assert kept == FOUND | {"digest": digest}
     assert not_kept == FOUND | {"kernel": False, "digest": digest}
     assert kept_in(tmp_path) == []
+
+
+@pytest.mark.parametrize("place", ["ingot", "kernels"])
+@pytest.mark.usefixtures("needs_numba")
+def test_code_that_others_could_have_put_there_is_not_run(place, warm_copy, digest):
+    (kernels_of,) = warm_copy.glob("ingot/kernels-*")
+    (kernels_of if place == "kernels" else kernels_of.parent).chmod(0o775)
+
+    made = report(start(SCRIPT, XDG_CACHE_HOME=warm_copy))
+
+    assert made == FOUND | {"compiled": 1, "numba": True, "digest": digest}
+
+
+def test_nobody_else_may_write_the_cache(warm):
+    (kernels_of,) = warm.glob("ingot/kernels-*")
+
+    modes = {path.stat().st_mode & 0o777 for path in (kernels_of, kernels_of.parent)}
+    assert modes == {0o700}
 
 
 def test_a_cache_that_may_only_be_read_is_used(warm_copy, digest):
@@ -283,7 +301,7 @@ def test_with_a_broken_numba_there_is_numpy(monkeypatch, digest):
 
     monkeypatch.setattr(kernels, "load", broken)
 
-    problem = codecs.prepare([INT4], MUCH, lambda: pytest.fail("compiled"))
+    problem = codecs.prepare({INT4: MUCH}, lambda: pytest.fail("compiled"))
 
     assert problem == "ImportError: Numba needs NumPy 2.3 or less"
     rows = np.arange(1 << 14, dtype=np.uint16) & np.uint16(0xBFFF)
@@ -358,9 +376,9 @@ def test_a_cache_that_cannot_be_looked_into_is_left_alone(tmp_path, parent):
 def test_little_work_is_not_worth_a_kernel(monkeypatch):
     monkeypatch.setattr(engine, "prepare", lambda *_: pytest.fail("prepared"))
 
-    assert codecs.prepare([INT4], 1 << 20, lambda: None) is None
-    assert codecs.prepare([Plain("BF16")], MUCH, lambda: None) is None
-    assert codecs.prepare([], MUCH, lambda: None) is None
+    assert codecs.prepare({INT4: 1 << 20}, lambda: None) is None
+    assert codecs.prepare({Plain("BF16"): MUCH}, lambda: None) is None
+    assert codecs.prepare({}, lambda: None) is None
 
 
 class Wrong:
@@ -385,7 +403,7 @@ class Wrong:
 def test_a_kernel_that_differs_is_not_used(operation, monkeypatch):
     monkeypatch.setattr(kernels, "load", lambda _: Wrong)
 
-    problem = codecs.prepare([INT4], MUCH, lambda: None, [operation])
+    problem = codecs.prepare({INT4: MUCH}, lambda: None, [operation])
 
     assert problem == f"ArithmeticError: the kernel that {operation}s int4 differs from numpy"
     assert engine.ready(operation, INT4) is None
@@ -394,7 +412,7 @@ def test_a_kernel_that_differs_is_not_used(operation, monkeypatch):
 @pytest.mark.usefixtures("needs_numba", "without_kernels")
 @pytest.mark.parametrize("operation", Operation)
 def test_only_what_is_needed_is_prepared(operation):
-    assert codecs.prepare([INT4], MUCH, lambda: None, [operation]) is None
+    assert codecs.prepare({INT4: MUCH}, lambda: None, [operation]) is None
 
     assert [each for each in Operation if engine.ready(each, INT4)] == [operation]
 
@@ -406,7 +424,7 @@ def test_what_was_prepared_is_not_prepared_again(spec, monkeypatch):
     families = [codec_for(spec, dtype) for dtype in ("BF16", "F64", "F8_E4M3", "F16")]
 
     announce = partial(pytest.fail, "compiled")
-    assert codecs.prepare(families, MUCH, announce, Operation) is None
+    assert codecs.prepare(dict.fromkeys(families, MUCH), announce, Operation) is None
 
 
 @pytest.mark.usefixtures("with_kernels")
