@@ -34,7 +34,11 @@ OF_IMPORTS = tuple(
 # Layer of docs/reliability.md -> what runs a few seconds of it, each its own process.
 LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "A": ((*PYTEST, "tests/store/test_crash.py"),),
-    "B": (("tests/soak/syscalls.py", "--every", "40", "--stop"),),
+    # A few of each, and all around one manifest.
+    "B": (
+        ("tests/soak/syscalls.py", "--every", "60", "--stop"),
+        ("tests/soak/syscalls.py", "--scenario", "cp over", "--every", "2", "--stop"),
+    ),
     "C": (
         ("tests/soak/kills.py", "--kills", "12", "--seed", "1"),
         ("tests/soak/kills.py", "--kills", "6", "--seed", "1", "--signal", "TERM"),
