@@ -79,7 +79,7 @@ def load_sums() -> Summing:
 
 
 def announced(announce: Callable[[], None], nbytes: int) -> AbstractContextManager[None]:
-    """Call `announce` before a kernel is compiled, once.
+    """Call `announce` before each function that is compiled.
 
     Args:
         nbytes: that it will read or write; a kernel that is not kept has to be worth it.

@@ -151,11 +151,11 @@ def flag(is_set: bool) -> Flag:  # noqa: FBT001
 
 @contextmanager
 def announced(announce: Callable[[], None]) -> Iterator[None]:
-    """Call `announce` before the first function that is compiled, and not found on disk.
+    """Call `announce` before each function that is compiled, because it is not on disk.
 
     What it raises keeps the function from being compiled.
     """
-    token = _announce.set(functools.cache(announce))
+    token = _announce.set(announce)
     try:
         yield
     finally:
