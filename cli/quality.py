@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from cli.collapse import collapse
 from cli.show import Sort
 from cli.text import table
-from importer.deviation import Deviation
+from importer.codecs.metrics import Deviation
 from importer.quality import Quality
 from store.tensorfile import elements
 

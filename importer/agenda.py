@@ -7,7 +7,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from enum import Enum, auto
 
-from importer.codecs import Codec, Plain
+from importer.codecs.base import Codec
+from importer.codecs.plain import Plain
 from importer.plan import BlobPlan
 from importer.reuse import Job
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from importer.classify import Classification
-from importer.quant import Downcast, QuantSpec, Target, parse_target
+from importer.codecs.spec import Downcast, QuantSpec, Target, parse_target
 from importer.recipe import FLOATS, PLAIN, Misaligned, Recipe, Rule
 from importer.recipe_file import RecipeFile, read_recipe
 from store import limits

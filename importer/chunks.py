@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from importer.codecs import Codec, Plain
+from importer.codecs.base import Codec
+from importer.codecs.plain import Plain
 from importer.plan import FilePlan, TensorPlan
 from importer.reuse import Job, Piece
 from importer.sources.file import SourceFile

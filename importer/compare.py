@@ -7,14 +7,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from importer import codecs
 from importer.beside import beside
-from importer.codecs import Codec, codec_for
+from importer.codecs import registry
+from importer.codecs.base import Codec
 from importer.codecs.grouped import Grouped
+from importer.codecs.registry import codec_for
+from importer.codecs.spec import QUANT_TYPES, with_group_size
 from importer.foreign import Foreign
 from importer.pipeline import plan_import
 from importer.plan import BlobPlan, FilePlan, Plan, TensorPlan
-from importer.quant import QUANT_TYPES, with_group_size
 from importer.remake import making_of
 from importer.stored import StoredTensor, read_layer
 from store import BlobRef, Layer, MediaType, ModelName, Store
@@ -164,7 +165,7 @@ def _prepare(jobs: list[BlobPlan], *, is_ours: bool) -> None:
     for plan in (plan for job in jobs for plan in job.tensors if plan.quant is not None):
         work[plan.codec] += plan.source_nbytes
     if is_ours:
-        codecs.prepare(work, lambda: None)
+        registry.prepare(work, lambda: None)
     elif work:
         from importer.codecs import measure  # noqa: PLC0415 - it imports numpy
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from importer.classify import Classification, SourceKind
-from importer.codecs import REVISION
+from importer.codecs.base import REVISION
+from importer.codecs.spec import parse_target
 from importer.plan import Plan
-from importer.quant import parse_target
 from importer.recipe_document import to_document
 from importer.sources.file import SourceFile
 from store.json import Json, dumps, sorted_keys

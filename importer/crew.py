@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, Self
 
 from importer.chunks import Chunk, cut
-from importer.codecs import Encoded
+from importer.codecs.base import Encoded
 from importer.reuse import Job
 from importer.sources.file import SourceFile, opened, read_exactly
 from store.blobs import BlobWriter

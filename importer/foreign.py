@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from importer.beside import Beside
 from importer.codecs.grouped import Grouped
-from importer.deviation import Deviation
-from importer.quant import Mode, QuantSpec
+from importer.codecs.metrics import Deviation
+from importer.codecs.spec import Mode, QuantSpec
 
 if TYPE_CHECKING:
     from importer.codecs.measure import Measure

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from importer.beside import beside
-from importer.codecs import Codec
+from importer.codecs.base import Codec
 from importer.codecs.grouped import Grouped
 from importer.events import Compiling, Event, Measuring
 from importer.plan import BlobPlan, Plan

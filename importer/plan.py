@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from importer.classify import Classification
-from importer.codecs import Codec, Part
+from importer.codecs.base import Codec, Part
+from importer.codecs.spec import QuantSpec, Target
 from importer.inventory import Inventory
 from importer.prequantized import is_floating
-from importer.quant import QuantSpec, Target
 from importer.recipe import Decision, Recipe
 from importer.sources.file import SourceFile
 from importer.sources.safetensors import SourceTensor

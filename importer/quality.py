@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Final
 
-from importer.deviation import Deviation
+from importer.codecs.metrics import Deviation
 from store import limits
 from store.errors import IntegrityError
 from store.json import Json, JsonError, loads

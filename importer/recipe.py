@@ -9,7 +9,7 @@ from enum import StrEnum, unique
 from fnmatch import translate
 from typing import Final, NamedTuple
 
-from importer.quant import AFFINE_GROUPS, Downcast, Mode, QuantSpec, Target
+from importer.codecs.spec import AFFINE_GROUPS, Downcast, Mode, QuantSpec, Target
 from store.errors import InputError, UsageError
 from store.tensorfile import elements
 from store.text import printable

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
-from importer.quant import KEEP, Mode, QuantSpec, Target
+from importer.codecs.spec import KEEP, Mode, QuantSpec, Target
 from importer.recipe import Misaligned, Recipe, Rule
 from importer.recipe_file import ALLOW, STACKED, read_document
 from store.json import Json

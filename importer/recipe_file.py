@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
-from importer.quant import AFFINE_GROUPS, Mode, QuantSpec, Target, with_group_size
+from importer.codecs.spec import AFFINE_GROUPS, Mode, QuantSpec, Target, with_group_size
 from importer.recipe import Layers, Misaligned, Recipe, Rule, ranges
 from importer.recipe_table import Table, bad_recipe
 from store import limits

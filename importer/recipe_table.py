@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from importer.quant import Target, parse_target
+from importer.codecs.spec import Target, parse_target
 from store.errors import InputError, UsageError
 from store.text import printable
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from importer.codecs.spec import KEEP
 from importer.pipeline import ImportRequest
-from importer.quant import KEEP
 from importer.recipe import PLAIN, Misaligned, Recipe
 from importer.recipe_document import from_document
 from importer.recipe_file import presets, read_recipe

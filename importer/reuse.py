@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import xxhash
 
-from importer.codecs import REVISION, Plain
+from importer.codecs.base import REVISION
+from importer.codecs.plain import Plain
 from importer.plan import BlobPlan, FilePlan, Plan
 from importer.sources.file import SourceFile
 from store import BlobRef, Store

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from importer.quant import QUANT_TYPES, Mode, QuantSpec
+from importer.codecs.spec import QUANT_TYPES, Mode, QuantSpec
 from store import Digest, Layer, Store
 from store.errors import IntegrityError
 from store.fs import Kind

@@ -10,10 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
-from importer import codecs
 from importer.agenda import Agenda
 from importer.chunks import Chunk
-from importer.codecs import Codec
+from importer.codecs import registry
+from importer.codecs.base import Codec
 from importer.crew import Crew
 from importer.events import BlobDone, Compiling, Event, Listener, NoKernels, Wrote
 from importer.plan import BlobPlan, FilePlan, TensorPlan
@@ -145,7 +145,7 @@ class _Engine:
         for job in map(self._jobs.__getitem__, numbers):
             for tensor in job.tensors if isinstance(job, BlobPlan) else ():
                 work[tensor.codec] += tensor.source_nbytes
-        reason = codecs.prepare(work, lambda: self._tell(Compiling()))
+        reason = registry.prepare(work, lambda: self._tell(Compiling()))
         if reason is not None:
             self._tell(NoKernels(reason))
         self._agenda.set_ready()

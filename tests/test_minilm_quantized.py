@@ -5,8 +5,8 @@ import pytest
 import safetensors.numpy
 
 from importer.asked import ask
-from importer.codecs import codec_for
-from importer.quant import QUANT_TYPES
+from importer.codecs.registry import codec_for
+from importer.codecs.spec import QUANT_TYPES
 from store import MediaType, ModelName, Store
 from tests.importer.builders import create, reference_model
 from tests.sentence_model import SentenceModel

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from importer.asked import ask
-from importer.quant import QUANT_TYPES
+from importer.codecs.spec import QUANT_TYPES
 from store import MediaType, ModelName, Store
 from tests.importer import builders
 

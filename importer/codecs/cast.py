@@ -34,7 +34,7 @@ class Cast:
 
     def encode(self, rows: memoryview) -> Encoded:
         """Round; finite values that become infinite are counted, others are as they were."""
-        from importer.codecs.arithmetic.cast import cast  # noqa: PLC0415 - it imports numpy
+        from importer.codecs.reference.cast import cast  # noqa: PLC0415 - it imports numpy
 
         bits, overflows = cast(rows, self.dtype, self.value_dtype)
         return Encoded((bits.view("u1").data,), overflows)

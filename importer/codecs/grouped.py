@@ -13,12 +13,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from importer.codecs.base import Encoded, Operation, Part, Shape
-from importer.quant import QuantSpec
+from importer.codecs.spec import QuantSpec
 from store.fs import Buffer
 from store.tensorfile import ITEM_BITS
 
 if TYPE_CHECKING:
-    from importer.codecs.arithmetic import Arithmetic
+    from importer.codecs.reference import Arithmetic
 
 VALUE_DTYPES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -80,12 +80,12 @@ class Grouped(ABC):
 
     def encode(self, rows: memoryview) -> Encoded:
         """Quantize a whole number of groups."""
-        from importer.codecs import engine  # noqa: PLC0415 - it imports numpy
+        from importer.codecs import runtime  # noqa: PLC0415 - it imports numpy
 
-        return engine.encode(self, rows, engine.ready(Operation.ENCODE, self))
+        return runtime.encode(self, rows, runtime.ready(Operation.ENCODE, self))
 
     def decode(self, parts: Sequence[Buffer]) -> Buffer:
         """Give the values that whole groups stand for."""
-        from importer.codecs import engine  # noqa: PLC0415 - it imports numpy
+        from importer.codecs import runtime  # noqa: PLC0415 - it imports numpy
 
-        return engine.decode(self, parts, engine.ready(Operation.DECODE, self))
+        return runtime.decode(self, parts, runtime.ready(Operation.DECODE, self))

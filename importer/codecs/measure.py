@@ -12,17 +12,17 @@ from typing import Final
 
 import numpy as np
 
-from importer.codecs import engine, kernels
-from importer.codecs import prepare as prepare_codecs
-from importer.codecs.arithmetic import Bits, floats
-from importer.codecs.arithmetic.deviation import Sums, add
-from importer.codecs.arithmetic.minifloats import E4M3_VALUES, exponents_of, power_of_two
+from importer.codecs import kernels, runtime
 from importer.codecs.base import Codec, Operation
 from importer.codecs.grouped import Grouped
 from importer.codecs.kernels import Bounds, Summing
-from importer.codecs.kernels.native import NotKeptError
-from importer.deviation import Deviation
-from importer.quant import Mode
+from importer.codecs.kernels.function import NotKeptError
+from importer.codecs.metrics import Deviation
+from importer.codecs.reference import Bits, floats
+from importer.codecs.reference.metrics import Sums, add
+from importer.codecs.reference.minifloats import E4M3_VALUES, exponents_of, power_of_two
+from importer.codecs.registry import prepare as prepare_codecs
+from importer.codecs.spec import Mode
 from store.fs import Buffer
 
 _GROUP: Final = 32
@@ -36,7 +36,7 @@ _ready: dict[str, Summing] = {}
 
 
 def prepare(work: Mapping[Codec, int], announce: Callable[[], None]) -> str | None:
-    """Make measuring fast, decoding included: `importer.codecs.prepare` says how.
+    """Make measuring fast, decoding included: `registry.prepare` says how.
 
     The kernel that sums is used only where those that decode are, and agrees with numpy here
     and now.
@@ -52,7 +52,7 @@ def prepare(work: Mapping[Codec, int], announce: Callable[[], None]) -> str | No
     reason = prepare_codecs(work, once, (Operation.DECODE,))
     nbytes: Counter[str] = Counter()
     for codec, its_nbytes in work.items():
-        if isinstance(codec, Grouped) and engine.ready(Operation.DECODE, codec) is not None:
+        if isinstance(codec, Grouped) and runtime.ready(Operation.DECODE, codec) is not None:
             nbytes[codec.value_dtype] += its_nbytes
     return reason or _prepare(nbytes, once)
 
@@ -68,7 +68,7 @@ def _prepare(nbytes: Mapping[str, int], announce: Callable[[], None]) -> str | N
                 _check(dtype, kernel)
                 _ready[dtype] = kernel
     except Exception as error:  # noqa: BLE001 - whatever is wrong with numba, numpy is right
-        return engine.reason_of(error)
+        return runtime.reason_of(error)
     return None
 
 
@@ -114,7 +114,7 @@ class Measure:
 def _add(sums: Sums, source: Bits, decoded: Bits, dtype: str, bounds: Bounds) -> None:
     low, high = bounds
     # A multiple of all lanes, so that the order of the sums stays as it is.
-    step = engine.PIECE // source.shape[1]
+    step = runtime.PIECE // source.shape[1]
     with np.errstate(all="ignore"):
         for start in range(0, len(source), step):
             piece = slice(start, start + step)
@@ -124,7 +124,7 @@ def _add(sums: Sums, source: Bits, decoded: Bits, dtype: str, bounds: Bounds) ->
 
 def _check(dtype: str, kernel: Summing) -> None:
     # Of two tensors that have nothing to do with each other, so that all sums are large.
-    source, decoded = engine.probe(dtype, _GROUP), engine.probe(dtype, _GROUP)[::-1].copy()
+    source, decoded = runtime.probe(dtype, _GROUP), runtime.probe(dtype, _GROUP)[::-1].copy()
     high = np.abs(floats.widen(source, dtype)).mean(axis=1)
     fast, slow = Sums(), Sums()
     kernel.add(fast, source, decoded, dtype, (-high, high))

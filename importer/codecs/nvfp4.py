@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from importer.codecs.grouped import Grouped
 
 if TYPE_CHECKING:
-    from importer.codecs.arithmetic import Arithmetic
+    from importer.codecs.reference import Arithmetic
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,6 @@ class Nvfp4(Grouped):
     @property
     def arithmetic(self) -> Arithmetic:
         """The rules."""
-        from importer.codecs.arithmetic import nvfp4  # noqa: PLC0415 - it imports numpy
+        from importer.codecs.reference import nvfp4  # noqa: PLC0415 - it imports numpy
 
         return nvfp4

@@ -21,9 +21,11 @@ import numpy as np
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from importer.codecs import Operation, codec_for, engine
-from importer.codecs.arithmetic import floats
-from importer.quant import QUANT_TYPES
+from importer.codecs import runtime
+from importer.codecs.base import Operation
+from importer.codecs.reference import floats
+from importer.codecs.registry import codec_for
+from importer.codecs.spec import QUANT_TYPES
 from tests.importer.codecs import corpus, oracle
 
 CHUNK: Final = 1 << 20
@@ -71,11 +73,11 @@ def encoding(spec, dtype, bits):
     """Three ways to quantize."""
     codec = codec_for(spec, dtype)
     data = bits.reshape(-1).view(np.uint8).data
-    kernel = engine.ready(Operation.ENCODE, codec)
+    kernel = runtime.ready(Operation.ENCODE, codec)
     rows, mode = mx.array(bits).view(oracle.DTYPES[dtype]), oracle.mode(spec)
     return (
-        lambda: engine.encode(codec, data, kernel),
-        lambda: engine.encode(codec, data, None),
+        lambda: runtime.encode(codec, data, kernel),
+        lambda: runtime.encode(codec, data, None),
         lambda: mx.eval(mx.quantize(rows, **mode, stream=mx.cpu)),
     )
 
@@ -87,12 +89,12 @@ def decoding(spec, dtype, bits):
     parts = [
         bytearray(part) for part in codec.encode(bits.reshape(-1).view(np.uint8).data).parts
     ]
-    kernel = engine.ready(Operation.DECODE, codec)
+    kernel = runtime.ready(Operation.DECODE, codec)
     theirs = oracle.arrays(spec, dtype, parts, len(bits))
     mode = oracle.mode(spec) | {"dtype": oracle.DTYPES[dtype]}
     return (
-        lambda: engine.decode(codec, parts, kernel),
-        lambda: engine.decode(codec, parts, None),
+        lambda: runtime.decode(codec, parts, kernel),
+        lambda: runtime.decode(codec, parts, None),
         lambda: mx.eval(mx.dequantize(*theirs, **mode, stream=mx.cpu)),
     )
 
@@ -104,7 +106,7 @@ def main() -> int:
     parser.add_argument("--types", nargs="*", choices=QUANT_TYPES, default=list(QUANT_TYPES))
     arguments = parser.parse_args()
     specs = [spec for spec in SPECS if spec.name in arguments.types]
-    problem = engine.prepare(
+    problem = runtime.prepare(
         {codec_for(spec, arguments.dtype): 1 << 40 for spec in specs}, lambda: None
     )
     if problem is not None:

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from importer.deviation import Deviation
+from importer.codecs.metrics import Deviation
 from importer.quality import Quality, quality_bytes
 from store import MediaType, Store
 from tests.cli.runner import CONTROL, run, spawn

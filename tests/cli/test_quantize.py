@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import safetensors
 
-from importer.quant import QUANT_TYPES
+from importer.codecs.spec import QUANT_TYPES
 from importer.recipe_document import to_toml
 from tests.check_store import check_store
 from tests.cli.runner import run

@@ -7,8 +7,8 @@ import os
 from collections.abc import Callable
 
 from importer.asked import ask
+from importer.codecs.spec import KEEP, parse_target
 from importer.quality import quality_bytes, read_quality
-from importer.quant import KEEP, parse_target
 from importer.recipe import PLAIN, Recipe
 from importer.recipe_document import from_document, spelled, to_document, to_toml
 from importer.recipe_file import read_recipe

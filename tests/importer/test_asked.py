@@ -8,7 +8,7 @@ import pytest
 
 from importer.asked import ask
 from importer.classify import Classification, SourceKind
-from importer.quant import Downcast, parse_target
+from importer.codecs.spec import Downcast, parse_target
 from importer.recipe import Depths, Misaligned
 from store.errors import IngotError, NotFoundError, UsageError
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from importer.asked import ask
-from importer.codecs import codec_for
+from importer.codecs.registry import codec_for
+from importer.codecs.spec import QUANT_TYPES, with_group_size
 from importer.compare import compare
 from importer.describe import describe
-from importer.quant import QUANT_TYPES, with_group_size
 from importer.recipe import Misaligned
 from store import ModelName, Store
 from store.errors import InputError, NotFoundError

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from importer.codecs import codec_for
-from importer.codecs.arithmetic import floats
 from importer.codecs.measure import Measure
+from importer.codecs.reference import floats
+from importer.codecs.registry import codec_for
+from importer.codecs.spec import QUANT_TYPES, Mode
 from importer.foreign import bound
-from importer.quant import QUANT_TYPES, Mode
 from tests.importer.codecs import corpus
 
 each_spec = pytest.mark.parametrize("spec", corpus.SPECS, ids=corpus.spec_id)

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from importer.classify import classify
+from importer.codecs.spec import QUANT_TYPES, Downcast, parse_target
 from importer.planning import make_plan
-from importer.quant import QUANT_TYPES, Downcast, parse_target
 from importer.recipe import PLAIN, Recipe, Rule
 from importer.sources.tree import LeftOut
 from store import MediaType

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from importer.asked import ask
 from importer.classify import Classification, SourceKind
-from importer.quant import parse_target
+from importer.codecs.spec import parse_target
 from importer.recipe import Depths
 
 COLUMNS = ("default int4", "default int8", "default nvfp4", "ollama int4", "ollama nvfp4")

@@ -7,12 +7,14 @@ import json
 import pytest
 
 from importer.asked import ask
-from importer.codecs import Operation, codec_for, engine
 from importer.codecs import measure as codec_measure
+from importer.codecs import runtime
+from importer.codecs.base import Operation
+from importer.codecs.metrics import Deviation
+from importer.codecs.registry import codec_for
+from importer.codecs.spec import QUANT_TYPES
 from importer.describe import describe
-from importer.deviation import Deviation
 from importer.quality import Quality, quality_bytes, read_quality
-from importer.quant import QUANT_TYPES
 from store import MediaType, ModelName, Store
 from store.errors import IntegrityError
 from store.tensorfile import elements
@@ -56,18 +58,18 @@ def test_the_report_is_the_same_for_any_number_of_threads(tmp_path, how):
 
 def test_the_report_is_the_same_without_kernels(tmp_path, monkeypatch):
     # As large sources do, use kernels: the fixture alone would be too small for them.
-    for threshold in ("_WORTH_LOADING", "kernels._WORTH_COMPILING"):
+    for threshold in ("registry._WORTH_LOADING", "kernels._WORTH_COMPILING"):
         monkeypatch.setattr(f"importer.codecs.{threshold}", 0)
     reports = []
     for with_kernels in (True, False):
-        monkeypatch.setattr(engine, "_ready", {})
+        monkeypatch.setattr(runtime, "_ready", {})
         monkeypatch.setattr(codec_measure, "_ready", {})
         if not with_kernels:
-            monkeypatch.setattr(engine, "prepare", lambda *_: "no kernels")
+            monkeypatch.setattr(runtime, "prepare", lambda *_: "no kernels")
         with Store(tmp_path / str(with_kernels)) as store:
             create(store, MOE, recipe=ask("int4"), report=True)
             reports.append(report_of(store))
-        ready = engine.ready(Operation.DECODE, codec_for(QUANT_TYPES["int4"], "F16"))
+        ready = runtime.ready(Operation.DECODE, codec_for(QUANT_TYPES["int4"], "F16"))
         assert (ready is not None) is with_kernels
         assert bool(codec_measure._ready) is with_kernels
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from importer.asked import ask
 from importer.classify import Classification, SourceKind
-from importer.quant import AFFINE_GROUPS, QUANT_TYPES, Downcast, with_group_size
+from importer.codecs.spec import AFFINE_GROUPS, QUANT_TYPES, Downcast, with_group_size
 from importer.recipe import Depths, Layers, Misaligned, Recipe, Rule
 from importer.recipe_document import from_document, to_document, to_toml
 from importer.recipe_file import presets, read_recipe

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from importer.quant import parse_target
+from importer.codecs.spec import parse_target
 from importer.recipe import Depths, Misaligned, Rule
 from importer.recipe_file import presets, read_document, read_recipe
 from store.errors import InputError, NotFoundError

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from importer.asked import ask
-from importer.codecs import REVISION
+from importer.codecs.base import REVISION
 from importer.events import BlobDone, Planned, Wrote
 from importer.pipeline import ImportRequest, import_model, new_jobs, plan_import
 from importer.sources import file as source_file

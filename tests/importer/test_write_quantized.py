@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 
-from importer import codecs, crew
-from importer.codecs import Encoded
-from importer.codecs.base import Part
+from importer import crew
+from importer.codecs import registry
+from importer.codecs.base import Encoded, Part
+from importer.codecs.spec import QUANT_TYPES
 from importer.events import BlobDone, Compiling, NoKernels, Wrote
 from importer.pipeline import ImportRequest, plan_import
-from importer.quant import QUANT_TYPES
 from importer.recipe import Recipe, Rule
 from importer.reuse import Reuse
 from importer.write import write_blobs
@@ -195,7 +195,9 @@ def test_values_of_a_tensor_that_is_kept_are_not_looked_at(store, tmp_path):
 
 def test_memory_does_not_grow_with_a_tensor(store, tmp_path, monkeypatch):
     monkeypatch.setattr(crew, "CHUNK", 1 << 17)
-    monkeypatch.setattr(codecs, "_WORTH_LOADING", 1 << 40)  # loading kernels takes memory, too
+    monkeypatch.setattr(
+        registry, "_WORTH_LOADING", 1 << 40
+    )  # loading kernels takes memory, too
     nbytes = 60 << 20
     source = model(tmp_path / "m", {"w": ("BF16", (nbytes // 512, 256), bytes(nbytes))})
     plan = plan_of(store, source)
@@ -267,7 +269,7 @@ def test_kernels_are_made_ready_while_what_needs_none_is_written(store, source, 
         prepared.append(work)
         announce()
 
-    monkeypatch.setattr(codecs, "prepare", prepare)
+    monkeypatch.setattr(registry, "prepare", prepare)
     events = []
     carry_out(store, plan, 1, lambda event: (events.append(event), listen(event)))
 
@@ -280,7 +282,7 @@ def test_kernels_are_made_ready_while_what_needs_none_is_written(store, source, 
 
 
 def test_a_lack_of_kernels_is_told(store, source, monkeypatch):
-    monkeypatch.setattr(codecs, "prepare", lambda *_: "ImportError: no numba")
+    monkeypatch.setattr(registry, "prepare", lambda *_: "ImportError: no numba")
     events = []
 
     carry_out(store, plan_of(store, source), 2, events.append)
@@ -291,7 +293,7 @@ def test_a_lack_of_kernels_is_told(store, source, monkeypatch):
 def test_kernels_are_not_made_ready_for_what_is_reused(store, source, monkeypatch):
     create(store, source, recipe=INT4)
     moved = source.rename(source.with_name("moved"))
-    monkeypatch.setattr(codecs, "prepare", lambda *_: pytest.fail("not needed"))
+    monkeypatch.setattr(registry, "prepare", lambda *_: pytest.fail("not needed"))
 
     result = create(store, moved, recipe=INT4, threads=2)
 
@@ -301,14 +303,15 @@ def test_kernels_are_not_made_ready_for_what_is_reused(store, source, monkeypatc
 IMPORT = """
 import sys
 from pathlib import Path
-from importer.quant import QUANT_TYPES
+from importer.codecs.spec import QUANT_TYPES
 from importer.recipe import Recipe, Rule
 from store import Store
 from tests.importer.builders import create
 norm = Rule(("*norm*",), None, "kept", optional=True)
 rules = norm, Rule(("*",), QUANT_TYPES["int4"], "asked")
 create(Store(Path(sys.argv[1])), Path(sys.argv[2]), recipe=Recipe("int4", rules))
-print([name for name in ("importer.codecs.engine", "numba", "llvmlite") if name in sys.modules])
+heavy = ("importer.codecs.runtime", "numba", "llvmlite")
+print([name for name in heavy if name in sys.modules])
 """
 
 

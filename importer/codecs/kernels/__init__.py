@@ -15,10 +15,10 @@ from typing import Any, Final, NoReturn, Protocol, cast
 import numpy as np
 import numpy.typing as npt
 
-from importer.codecs.arithmetic import Bits, Floats
-from importer.codecs.arithmetic.deviation import Sums
-from importer.codecs.kernels import native
-from importer.quant import Mode, QuantSpec
+from importer.codecs.kernels import function
+from importer.codecs.reference import Bits, Floats
+from importer.codecs.reference.metrics import Sums
+from importer.codecs.spec import Mode, QuantSpec
 
 Words = npt.NDArray[np.uint32]
 Companions = Sequence[npt.NDArray[Any]]
@@ -87,11 +87,11 @@ def announced(announce: Callable[[], None], nbytes: int) -> AbstractContextManag
     Raises:
         NotKeptError: inside, where it is not.
     """
-    return native.announced(announce if nbytes >= _WORTH_COMPILING else _refuse)
+    return function.announced(announce if nbytes >= _WORTH_COMPILING else _refuse)
 
 
 def _refuse() -> NoReturn:
-    raise native.NotKeptError
+    raise function.NotKeptError
 
 
 def _import(name: str) -> ModuleType:

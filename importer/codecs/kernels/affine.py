@@ -8,11 +8,11 @@ from typing import Final
 
 import numpy as np
 
-from importer.codecs.arithmetic import Bits
-from importer.codecs.arithmetic.affine import SMALLEST_STEP
-from importer.codecs.kernels.native import Array, Function, flag
+from importer.codecs.kernels.function import Array, Function, flag
 from importer.codecs.kernels.scratch import block
-from importer.quant import QuantSpec
+from importer.codecs.reference import Bits
+from importer.codecs.reference.affine import SMALLEST_STEP
+from importer.codecs.spec import QuantSpec
 
 _BYTE: Final = 8
 _SPAN: Final = 64

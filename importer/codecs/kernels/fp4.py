@@ -8,11 +8,11 @@ from typing import Final
 
 import numpy as np
 
-from importer.codecs.arithmetic import Bits, floats
-from importer.codecs.kernels.domain import domain, last_e8m0
-from importer.codecs.kernels.native import Array, Function, Memory, flag
+from importer.codecs.kernels.function import Array, Function, Memory, flag
+from importer.codecs.kernels.ranges import domain, last_e8m0
 from importer.codecs.kernels.scratch import block
-from importer.quant import Mode, QuantSpec
+from importer.codecs.reference import Bits, floats
+from importer.codecs.spec import Mode, QuantSpec
 
 _LAST_E4M3: Final = 0x7E
 

@@ -7,11 +7,11 @@ from typing import Final
 
 import numpy as np
 
-from importer.codecs.arithmetic import Bits
-from importer.codecs.kernels.domain import domain, last_e8m0
-from importer.codecs.kernels.native import Array, Function, flag
+from importer.codecs.kernels.function import Array, Function, flag
+from importer.codecs.kernels.ranges import domain, last_e8m0
 from importer.codecs.kernels.scratch import block
-from importer.quant import QuantSpec
+from importer.codecs.reference import Bits
+from importer.codecs.spec import QuantSpec
 
 _encode: Final = Function("mxfp8", "encode")
 _decode: Final = Function("mxfp8", "decode")

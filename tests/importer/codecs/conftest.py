@@ -6,14 +6,15 @@ import os
 
 import pytest
 
-from importer.codecs import codec_for, engine
+from importer.codecs import runtime
+from importer.codecs.registry import codec_for
 from tests.importer.codecs import corpus
 
 
 @pytest.fixture
 def without_kernels(monkeypatch):
     """Whatever was prepared, work in numpy."""
-    monkeypatch.setattr(engine, "_ready", {})
+    monkeypatch.setattr(runtime, "_ready", {})
 
 
 @pytest.fixture(scope="session")
@@ -25,8 +26,8 @@ def kernels():
         families.reverse()
     ready = {}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine, "_ready", ready)
-        problem = engine.prepare(dict.fromkeys(families, 1 << 40), lambda: None)
+        patch.setattr(runtime, "_ready", ready)
+        problem = runtime.prepare(dict.fromkeys(families, 1 << 40), lambda: None)
     if problem is not None and problem.startswith("ModuleNotFoundError"):
         pytest.skip(problem)
     assert problem is None
@@ -36,4 +37,4 @@ def kernels():
 @pytest.fixture
 def with_kernels(monkeypatch, kernels):
     """Work with kernels."""
-    monkeypatch.setattr(engine, "_ready", kernels)
+    monkeypatch.setattr(runtime, "_ready", kernels)

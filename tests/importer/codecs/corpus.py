@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from importer.codecs.arithmetic import floats
-from importer.quant import QUANT_TYPES, Mode
+from importer.codecs.reference import floats
+from importer.codecs.spec import QUANT_TYPES, Mode
 
 DTYPES: Final = ("BF16", "F16", "F32")
 CONVERTED: Final = ("F64", "F8_E4M3", "F8_E5M2")

@@ -8,8 +8,10 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from importer.codecs import Codec, Plain, codec_for
-from importer.quant import QUANT_TYPES
+from importer.codecs.base import Codec
+from importer.codecs.plain import Plain
+from importer.codecs.registry import codec_for
+from importer.codecs.spec import QUANT_TYPES
 from store.tensorfile import data_bytes, elements
 from tests.importer.codecs import corpus
 

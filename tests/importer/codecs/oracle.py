@@ -7,8 +7,8 @@ from typing import NamedTuple
 import mlx.core as mx
 import numpy as np
 
-from importer.codecs import codec_for
-from importer.codecs.arithmetic import floats
+from importer.codecs.reference import floats
+from importer.codecs.registry import codec_for
 
 VERSION = "0.32.4"
 """The version whose bits are promised."""

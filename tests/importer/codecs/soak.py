@@ -18,7 +18,8 @@ import numpy as np
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[3]))
 
-from importer.codecs import codec_for, engine
+from importer.codecs import runtime
+from importer.codecs.registry import codec_for
 from tests.importer.codecs import corpus, oracle
 
 STEP: Final = 1 << 22
@@ -90,7 +91,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     families = [codec_for(spec, dtype) for spec, dtype in COMBINATIONS]
-    problem = engine.prepare(
+    problem = runtime.prepare(
         dict.fromkeys(families, 1 << 40), lambda: print("compiling kernels", flush=True)
     )
     print("kernels:", problem or "ready")

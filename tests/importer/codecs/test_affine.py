@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from importer.codecs import Part, codec_for
-from importer.codecs.arithmetic import affine, floats, packing
-from importer.quant import QUANT_TYPES, Mode, QuantSpec
+from importer.codecs.base import Part
+from importer.codecs.reference import affine, floats, packing
+from importer.codecs.registry import codec_for
+from importer.codecs.spec import QUANT_TYPES, Mode, QuantSpec
 from store.errors import UnsupportedError
 
 INT4 = QUANT_TYPES["int4"]

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from importer.codecs import Cast
 from importer.codecs.base import Part
+from importer.codecs.cast import Cast
 from tests.importer.codecs import laws
 
 NUMPY = {"F64": np.float64, "F32": np.uint32, "F16": np.uint16, "BF16": np.uint16}

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from importer.codecs import Part, Plain, codec_for
-from importer.quant import QUANT_TYPES
+from importer.codecs.base import Part
+from importer.codecs.plain import Plain
+from importer.codecs.registry import codec_for
+from importer.codecs.spec import QUANT_TYPES
 from store.errors import UnsupportedError
 from tests.importer.codecs import laws
 

@@ -13,13 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from importer.codecs import codec_for, engine, measure
 from importer.codecs import kernels as kernels_module
-from importer.codecs.arithmetic import floats
-from importer.codecs.arithmetic.minifloats import E4M3_VALUES
+from importer.codecs import measure, runtime
 from importer.codecs.measure import Measure
-from importer.deviation import Deviation
-from importer.quant import QUANT_TYPES, Mode
+from importer.codecs.metrics import Deviation
+from importer.codecs.reference import floats
+from importer.codecs.reference.minifloats import E4M3_VALUES
+from importer.codecs.registry import codec_for
+from importer.codecs.spec import QUANT_TYPES, Mode
 from tests.importer.codecs import corpus, oracle
 
 each_spec = pytest.mark.parametrize("spec", corpus.SPECS, ids=corpus.spec_id)
@@ -54,7 +55,7 @@ def use(kernels, monkeypatch):
     """Call it to use kernels, or numpy."""
 
     def choose(*, ready):
-        monkeypatch.setattr(engine, "_ready", kernels if ready else {})
+        monkeypatch.setattr(runtime, "_ready", kernels if ready else {})
         monkeypatch.setattr(measure, "_ready", {})
         if ready:
             families = [codec_for(QUANT_TYPES["int4"], dtype) for dtype in corpus.DTYPES]
@@ -88,7 +89,7 @@ def test_a_kernel_that_differs_is_not_used(use, monkeypatch):
 
 def test_compiling_is_announced_once(use, monkeypatch):
     use(ready=True)
-    monkeypatch.setattr(engine, "_ready", {})
+    monkeypatch.setattr(runtime, "_ready", {})
     monkeypatch.setattr(measure, "_ready", {})
     announced = []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from importer.quant import QUANT_TYPES
+from importer.codecs.spec import QUANT_TYPES
 from tests.importer.codecs import corpus
 
 mx = pytest.importorskip("mlx.core")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from importer.codecs import Part, codec_for
-from importer.codecs.arithmetic import floats, mxfp
-from importer.quant import QUANT_TYPES
+from importer.codecs.base import Part
+from importer.codecs.reference import floats, mxfp
+from importer.codecs.registry import codec_for
+from importer.codecs.spec import QUANT_TYPES
 
 MXFP4, MXFP8 = QUANT_TYPES["mxfp4"], QUANT_TYPES["mxfp8"]
 

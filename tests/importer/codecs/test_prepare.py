@@ -17,10 +17,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from importer import codecs
-from importer.codecs import Operation, Plain, codec_for, engine, kernels
-from importer.codecs.kernels import cache, native
-from importer.quant import QUANT_TYPES
+from importer.codecs import kernels, registry, runtime
+from importer.codecs.base import Operation
+from importer.codecs.kernels import function, object_cache
+from importer.codecs.plain import Plain
+from importer.codecs.registry import codec_for
+from importer.codecs.spec import QUANT_TYPES
 from tests.importer.codecs import corpus
 
 ROOT = Path(__file__).parents[3]
@@ -38,8 +40,11 @@ sys.meta_path.insert(0, Broken())
 SCRIPT = """
 import hashlib, json, sys
 import numpy as np
-from importer.codecs import Operation, codec_for, engine, prepare
-from importer.quant import QUANT_TYPES
+from importer.codecs.base import Operation
+from importer.codecs.registry import codec_for
+from importer.codecs import runtime
+from importer.codecs.registry import prepare
+from importer.codecs.spec import QUANT_TYPES
 
 compiled = []
 codec = codec_for(QUANT_TYPES["int4"], "BF16")
@@ -48,7 +53,7 @@ problem = prepare({codec: 1 << 40}, lambda: compiled.append(1), [operation])
 rows = np.arange(1 << 14, dtype=np.uint16) & np.uint16(0xBFFF)
 digest = hashlib.sha256(b"".join(codec.encode(rows.data.cast("B")).parts)).hexdigest()
 report = {"problem": problem, "compiled": len(compiled), "digest": digest}
-report |= {"kernel": engine.ready(operation, codec) is not None}
+report |= {"kernel": runtime.ready(operation, codec) is not None}
 print(json.dumps(report | {"numba": sys.modules.get("numba") is not None}))
 """
 FOUND = {"problem": None, "compiled": 0, "kernel": True, "numba": False}
@@ -80,8 +85,8 @@ def kept_in(cache_home):
 
 def place_of(path, monkeypatch):
     """The place of a file."""
-    monkeypatch.setattr(cache, "_used", lambda: path.parent)
-    place = cache.Place("affine.encode", "any")
+    monkeypatch.setattr(object_cache, "_used", lambda: path.parent)
+    place = object_cache.Place("affine.encode", "any")
     place._path = path
     return place
 
@@ -90,7 +95,7 @@ def place_of(path, monkeypatch):
 def digest():
     """What every process must make, by numpy here."""
     rows = np.arange(1 << 14, dtype=np.uint16) & np.uint16(0xBFFF)
-    parts = engine.encode(INT4, rows.data.cast("B"), None).parts
+    parts = runtime.encode(INT4, rows.data.cast("B"), None).parts
     return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
@@ -101,7 +106,7 @@ def needs_numba():
 
 def test_importing_codecs_imports_no_arithmetic():
     process = start(
-        "import json, sys, importer.codecs as c, importer.quant as q\n"
+        "import json, sys, importer.codecs as c, importer.codecs.spec as q\n"
         "codec = c.codec_for(q.QUANT_TYPES['int4'], 'BF16')\n"
         "codec.parts((8, 64)), codec.row_bytes((8, 64))\n"
         "c.prepare({codec: 1 << 20, c.Plain('F32'): 1 << 40}, print)\n"
@@ -260,7 +265,7 @@ def test_what_is_damaged_is_compiled_again(warm_copy, digest):
 
 def test_what_another_numba_compiled_is_compiled_again(warm_copy, monkeypatch):
     place = place_of(*kept_in(warm_copy), monkeypatch)
-    monkeypatch.setattr(cache, "_compiler", lambda: "numba-0.1.dist-info")
+    monkeypatch.setattr(object_cache, "_compiler", lambda: "numba-0.1.dist-info")
 
     assert place.read() is None
     place.write(b"code")
@@ -271,12 +276,12 @@ def test_the_installed_numba_is_named():
     pytest.importorskip("numba")
     version = importlib.metadata.version("numba")
 
-    assert cache._compiler() == f"numba-{version}.dist-info"
+    assert object_cache._compiler() == f"numba-{version}.dist-info"
 
 
 def test_other_machines_code_is_another_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(cache, "_used", lambda: tmp_path)
-    here, there = (cache.Place("affine.encode", cpu) for cpu in ("znver5", "haswell"))
+    monkeypatch.setattr(object_cache, "_used", lambda: tmp_path)
+    here, there = (object_cache.Place("affine.encode", cpu) for cpu in ("znver5", "haswell"))
     here.write(b"here")
     there.write(b"there")
 
@@ -301,7 +306,7 @@ def test_with_a_broken_numba_there_is_numpy(monkeypatch, digest):
 
     monkeypatch.setattr(kernels, "load", broken)
 
-    problem = codecs.prepare({INT4: MUCH}, lambda: pytest.fail("compiled"))
+    problem = registry.prepare({INT4: MUCH}, lambda: pytest.fail("compiled"))
 
     assert problem == "ImportError: Numba needs NumPy 2.3 or less"
     rows = np.arange(1 << 14, dtype=np.uint16) & np.uint16(0xBFFF)
@@ -313,7 +318,7 @@ def test_a_user_without_a_home_has_no_cache_directory(monkeypatch):
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)
     monkeypatch.setenv("XDG_CACHE_HOME", "relative/is/void")
 
-    assert cache.directory() is None
+    assert object_cache.directory() is None
 
 
 DAY = 24 * 3600
@@ -346,7 +351,7 @@ def test_a_cache_that_is_used_is_as_young_as_its_last_use(tmp_path):
     mine = make_cache(tmp_path, "kernels-0123456789abcdef", days=1000)
     other = make_cache(tmp_path, "kernels-fedcba9876543210", days=1000)
 
-    cache.use(mine)
+    object_cache.use(mine)
 
     assert time.time() - mine.stat().st_mtime < DAY
     assert other.exists()
@@ -359,7 +364,7 @@ def test_a_link_is_not_followed_when_caches_are_removed(tmp_path):
     link.symlink_to(precious)
     os.utime(link, (0, 0), follow_symlinks=False)
 
-    cache.use(tmp_path / "ingot" / "kernels-new")
+    object_cache.use(tmp_path / "ingot" / "kernels-new")
 
     assert (precious / "affine.encode.o").exists()
 
@@ -368,17 +373,17 @@ def test_a_link_is_not_followed_when_caches_are_removed(tmp_path):
 def test_a_cache_that_cannot_be_looked_into_is_left_alone(tmp_path, parent):
     (tmp_path / "file").write_text("")
 
-    cache.use(tmp_path / parent / "kernels-0123456789abcdef")
+    object_cache.use(tmp_path / parent / "kernels-0123456789abcdef")
 
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_little_work_is_not_worth_a_kernel(monkeypatch):
-    monkeypatch.setattr(engine, "prepare", lambda *_: pytest.fail("prepared"))
+    monkeypatch.setattr(runtime, "prepare", lambda *_: pytest.fail("prepared"))
 
-    assert codecs.prepare({INT4: 1 << 20}, lambda: None) is None
-    assert codecs.prepare({Plain("BF16"): MUCH}, lambda: None) is None
-    assert codecs.prepare({}, lambda: None) is None
+    assert registry.prepare({INT4: 1 << 20}, lambda: None) is None
+    assert registry.prepare({Plain("BF16"): MUCH}, lambda: None) is None
+    assert registry.prepare({}, lambda: None) is None
 
 
 class Wrong:
@@ -403,18 +408,18 @@ class Wrong:
 def test_a_kernel_that_differs_is_not_used(operation, monkeypatch):
     monkeypatch.setattr(kernels, "load", lambda _: Wrong)
 
-    problem = codecs.prepare({INT4: MUCH}, lambda: None, [operation])
+    problem = registry.prepare({INT4: MUCH}, lambda: None, [operation])
 
     assert problem == f"ArithmeticError: the kernel that {operation}s int4 differs from numpy"
-    assert engine.ready(operation, INT4) is None
+    assert runtime.ready(operation, INT4) is None
 
 
 @pytest.mark.usefixtures("needs_numba", "without_kernels")
 @pytest.mark.parametrize("operation", Operation)
 def test_only_what_is_needed_is_prepared(operation):
-    assert codecs.prepare({INT4: MUCH}, lambda: None, [operation]) is None
+    assert registry.prepare({INT4: MUCH}, lambda: None, [operation]) is None
 
-    assert [each for each in Operation if engine.ready(each, INT4)] == [operation]
+    assert [each for each in Operation if runtime.ready(each, INT4)] == [operation]
 
 
 @pytest.mark.usefixtures("with_kernels")
@@ -424,12 +429,12 @@ def test_what_was_prepared_is_not_prepared_again(spec, monkeypatch):
     families = [codec_for(spec, dtype) for dtype in ("BF16", "F64", "F8_E4M3", "F16")]
 
     announce = partial(pytest.fail, "compiled")
-    assert codecs.prepare(dict.fromkeys(families, MUCH), announce, Operation) is None
+    assert registry.prepare(dict.fromkeys(families, MUCH), announce, Operation) is None
 
 
 @pytest.mark.usefixtures("with_kernels")
 def test_nothing_is_compiled_after_preparing(monkeypatch):
-    monkeypatch.setattr(native.Function, "_load", lambda *_: pytest.fail("loaded"))
+    monkeypatch.setattr(function.Function, "_load", lambda *_: pytest.fail("loaded"))
 
     for spec in corpus.SPECS:
         for dtype in corpus.DTYPES:

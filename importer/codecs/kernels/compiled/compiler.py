@@ -11,12 +11,12 @@ import numba
 import numpy as np
 from numba import types
 
-from importer.codecs.kernels import machine
-from importer.codecs.kernels.native import Kind
+from importer.codecs.kernels import target
+from importer.codecs.kernels.function import Kind
 
 
 def object_code(module: str, name: str, kinds: Sequence[Kind]) -> bytes:
-    """Compile a function of this package, as the C function `machine.ENTRY`.
+    """Compile a function of this package, as the C function `target.ENTRY`.
 
     An array becomes a pointer and its lengths; a flag is no argument any more.
 
@@ -27,13 +27,13 @@ def object_code(module: str, name: str, kinds: Sequence[Kind]) -> bytes:
     function = getattr(importlib.import_module(f"{__package__}.{module}"), name)
     entry = numba.cfunc(types.void(*_types(kinds)))(_entry(function, kinds))
     code = llvm.parse_assembly(entry.inspect_llvm())
-    code.get_function(entry.native_name).name = machine.ENTRY
-    target = machine.target()
-    _prune(code, target)
+    code.get_function(entry.native_name).name = target.ENTRY
+    machine = target.target()
+    _prune(code, machine)
     needed = undefined(code)
     if needed:
         raise ImportError(f"`{module}.{name}` needs {', '.join(needed)}")
-    return bytes(target.emit_object(code))
+    return bytes(machine.emit_object(code))
 
 
 def undefined(code: llvm.ModuleRef) -> list[str]:
@@ -43,20 +43,20 @@ def undefined(code: llvm.ModuleRef) -> list[str]:
     return sorted(name for name in declared if not name.startswith("llvm."))
 
 
-def _prune(code: llvm.ModuleRef, target: llvm.TargetMachine) -> None:
+def _prune(code: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
     """Leave what the entry needs, which is neither exceptions nor counts of references.
 
     numba's code tests for both. LLVM sees that no test succeeds once nobody else can call it.
     """
     for value in [*code.functions, *code.global_variables]:
-        if not value.is_declaration and value.name != machine.ENTRY:
+        if not value.is_declaration and value.name != target.ENTRY:
             value.linkage = "internal"
     passes = llvm.create_new_module_pass_manager()
     passes.add_ipsccp_pass()
     passes.add_simplify_cfg_pass()
     passes.add_global_dead_code_eliminate_pass()
     tuning = llvm.create_pipeline_tuning_options()
-    passes.run(code, llvm.create_pass_builder(target, tuning))
+    passes.run(code, llvm.create_pass_builder(machine, tuning))
 
 
 def _types(kinds: Sequence[Kind]) -> Iterator[types.Type]:

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from importer.codecs.arithmetic import Floats
+from importer.codecs.reference import Floats
 
 LANES: Final = 64
 SUMS: Final = 4

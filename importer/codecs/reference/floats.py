@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from importer.codecs.arithmetic import Bits, Floats
-from importer.codecs.arithmetic.minifloats import E4M3_VALUES
+from importer.codecs.reference import Bits, Floats
+from importer.codecs.reference.minifloats import E4M3_VALUES
 from store.fs import Buffer
 
 STORED: Final[Mapping[str, type[np.unsignedinteger]]] = MappingProxyType(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from importer.codecs import Operation, codec_for, engine
-from importer.codecs.arithmetic import floats
-from importer.quant import QUANT_TYPES, Mode
+from importer.codecs import runtime
+from importer.codecs.base import Operation
+from importer.codecs.reference import floats
+from importer.codecs.registry import codec_for
+from importer.codecs.spec import QUANT_TYPES, Mode
 from tests.importer.codecs import corpus
 
 each_spec = pytest.mark.parametrize("spec", corpus.SPECS, ids=corpus.spec_id)
@@ -21,14 +23,14 @@ def both(spec, dtype, bits, kernels):
     codec = codec_for(spec, dtype)
     rows = np.ascontiguousarray(bits).reshape(-1).view(np.uint8).data
     kernel = kernels[Operation.ENCODE, spec.mode, spec.bits, dtype]
-    return engine.encode(codec, rows, kernel), engine.encode(codec, rows, None)
+    return runtime.encode(codec, rows, kernel), runtime.encode(codec, rows, None)
 
 
 def both_decoded(spec, dtype, parts, kernels):
     """Bits of the values that the kernel and numpy make of parts."""
     codec = codec_for(spec, dtype)
     kernel = kernels[Operation.DECODE, spec.mode, spec.bits, dtype]
-    made = (bytes(engine.decode(codec, parts, way)) for way in (kernel, None))
+    made = (bytes(runtime.decode(codec, parts, way)) for way in (kernel, None))
     return [np.frombuffer(values, floats.STORED[dtype]) for values in made]
 
 

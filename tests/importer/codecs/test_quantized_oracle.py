@@ -11,7 +11,7 @@ import pytest
 import safetensors
 
 from importer.asked import ask
-from importer.quant import QUANT_TYPES
+from importer.codecs.spec import QUANT_TYPES
 from importer.recipe_file import presets, read_recipe
 from store import MediaType, ModelName, Store
 from tests.importer.builders import FIXTURES, GOLDEN, MODELS, REPOSITORY, create

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from importer.codecs.arithmetic import Bits, Codes
+from importer.codecs.reference import Bits, Codes
 
 _LANE: Final = 8
 """Codes that are packed at a time: a 64-bit integer with a code in each byte."""

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from importer.codecs.arithmetic import floats
+from importer.codecs.reference import floats
 
 _LOWEST: Final = 2.0**-100
 _HIGHEST: Final = 2.0**30

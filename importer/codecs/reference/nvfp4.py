@@ -10,16 +10,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from importer.codecs.arithmetic import Bits, Codes, Floats
-from importer.codecs.arithmetic.floats import rounded
-from importer.codecs.arithmetic.minifloats import (
+from importer.codecs.reference import Bits, Codes, Floats
+from importer.codecs.reference.floats import rounded
+from importer.codecs.reference.minifloats import (
     E2M1_LARGEST,
     E2M1_VALUES,
     E4M3_VALUES,
     to_e2m1,
     to_e4m3,
 )
-from importer.quant import QuantSpec
+from importer.codecs.spec import QuantSpec
 
 
 def encode(values: Floats, dtype: str, spec: QuantSpec) -> tuple[Bits, ...]:

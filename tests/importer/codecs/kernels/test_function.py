@@ -13,7 +13,9 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from importer.codecs.kernels import affine, cache, fp4, machine, mxfp8, native
+from importer.codecs.kernels import affine, fp4, mxfp8, object_cache, target
+from importer.codecs.kernels import function as function_module
+from importer.codecs.kernels.function import Function
 from importer.codecs.kernels.scratch import block
 
 FUNCTIONS = (
@@ -29,7 +31,7 @@ C_LIBRARY = {"memset", "memcpy", "memmove", "rintf"}
 
 def symbols(code):
     """Names in an ELF object, and whether each is defined there."""
-    file = machine.llvm.ObjectFileRef.from_data(code)
+    file = target.llvm.ObjectFileRef.from_data(code)
     sections = {part.name(): part.data() for part in file.sections()}
     names, found = sections[b".strtab"], {}
     for name, info, _, index, _, _ in struct.iter_unpack("<IBBHQQ", sections[b".symtab"]):
@@ -41,12 +43,12 @@ def symbols(code):
 @pytest.mark.skipif(sys.platform != "linux", reason="objects are ELF")
 @pytest.mark.usefixtures("kernels")
 def test_object_code_needs_nothing_but_the_c_library():
-    kept = sorted(cache.directory().glob("*.o"))
+    kept = sorted(object_cache.directory().glob("*.o"))
     assert len(kept) > 20
 
     for path in kept:
-        found = symbols(path.read_bytes()[cache._DIGEST_BYTES :].partition(b"\n")[2])
-        assert found.pop(machine.ENTRY)
+        found = symbols(path.read_bytes()[object_cache._DIGEST_BYTES :].partition(b"\n")[2])
+        assert found.pop(target.ENTRY)
         assert {name for name in found if name and not found[name]} <= C_LIBRARY
 
 
@@ -56,8 +58,8 @@ def faulty(monkeypatch, function):
     module = ModuleType("faulty")
     module.function = numba.njit(function)
     monkeypatch.setitem(sys.modules, "importer.codecs.kernels.compiled.faulty", module)
-    monkeypatch.setattr(cache, "_used", lambda: None)
-    return native.Function("faulty", "function")
+    monkeypatch.setattr(object_cache, "_used", lambda: None)
+    return Function("faulty", "function")
 
 
 def allocate(values):
@@ -79,7 +81,7 @@ def test_a_function_that_needs_numba_when_it_runs_is_refused(function, needed, m
 
 
 def test_what_cannot_be_passed_is_refused():
-    function = native.Function("affine", "encode")
+    function = Function("affine", "encode")
     readonly = np.arange(4)
     readonly.flags.writeable = False
 
@@ -115,12 +117,12 @@ def test_a_signal_inside_a_callback_of_the_compiler_is_not_lost(monkeypatch):
         ctypes.CFUNCTYPE(None)(lambda: time.sleep(1))()
         return b""
 
-    monkeypatch.setattr(native, "_object_code", compiles)
+    monkeypatch.setattr(function_module, "_object_code", compiles)
     before = signal.signal(signal.SIGALRM, on_alarm)
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.2)
         with pytest.raises(SignalledError):
-            native.Function("affine", "encode")._compile(())
+            Function("affine", "encode")._compile(())
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

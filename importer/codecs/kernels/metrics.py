@@ -6,10 +6,10 @@ from typing import Final
 
 import numpy as np
 
-from importer.codecs.arithmetic import Bits
-from importer.codecs.arithmetic.deviation import LANES, Sums
 from importer.codecs.kernels import Bounds
-from importer.codecs.kernels.native import Function, flag
+from importer.codecs.kernels.function import Function, flag
+from importer.codecs.reference import Bits
+from importer.codecs.reference.metrics import LANES, Sums
 
 _add: Final = Function("deviation", "add")
 _count: Final = Function("deviation", "count")

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from importer.codecs.arithmetic import Bits, Codes, Floats
+from importer.codecs.reference import Bits, Codes, Floats
 
 Exponents = npt.NDArray[np.int32]
 

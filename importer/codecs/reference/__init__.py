@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from importer.quant import QuantSpec
+from importer.codecs.spec import QuantSpec
 
 Bits = npt.NDArray[np.unsignedinteger[Any]]
 """Elements as they are stored: U16 for BF16 and F16, U32 for F32, U8 for smaller ones."""

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from importer.codecs.arithmetic import floats, minifloats
+from importer.codecs.reference import floats, minifloats
 from tests.importer.codecs import corpus
 
 ALL_16 = np.arange(1 << 16, dtype=np.uint16)

@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from importer.codecs.arithmetic import Bits, Floats
-from importer.codecs.arithmetic.floats import STORED, count_nonfinite, narrow, widen
+from importer.codecs.reference import Bits, Floats
+from importer.codecs.reference.floats import STORED, count_nonfinite, narrow, widen
 from store.fs import Buffer
 
 _PIECE: Final = 1 << 15

@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from importer.codecs import kernels
-from importer.codecs.arithmetic import Arithmetic, Bits, floats, packing
 from importer.codecs.base import Encoded, Operation
 from importer.codecs.kernels import Kernel
-from importer.codecs.kernels.native import NotKeptError
-from importer.quant import Mode, QuantSpec
+from importer.codecs.kernels.function import NotKeptError
+from importer.codecs.reference import Arithmetic, Bits, floats, packing
+from importer.codecs.spec import Mode, QuantSpec
 from store.fs import Buffer
 
 PIECE: Final = 1 << 15
@@ -57,7 +57,7 @@ def prepare(
     A kernel is used only if it agrees with numpy here and now.
 
     Args:
-        work: bytes that each family will read or write, as `importer.codecs.prepare` says.
+        work: bytes that each family will read or write, as in `registry.prepare`.
         announce: called at most once, before compiling, which takes seconds.
 
     Returns:

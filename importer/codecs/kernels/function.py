@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 import numpy as np
 import numpy.typing as npt
 
-from importer.codecs.kernels import cache
+from importer.codecs.kernels import object_cache
 
 if TYPE_CHECKING:
-    from importer.codecs.kernels.machine import Native
+    from importer.codecs.kernels.target import Native
 
 Array = npt.NDArray[Any]
 Flag = Literal[True] | None
@@ -98,7 +98,7 @@ class Function:
         native(*passed)
 
     def _load(self, kinds: tuple[Kind, ...]) -> Native:
-        from importer.codecs.kernels import machine  # noqa: PLC0415 - it imports llvmlite
+        from importer.codecs.kernels import target  # noqa: PLC0415 - it imports llvmlite
 
         types: list[type[Any]] = []
         for kind in kinds:
@@ -106,12 +106,14 @@ class Function:
                 types += [ctypes.c_void_p, *[ctypes.c_int64] * kind[1]]
             elif isinstance(kind, type):
                 types.append(_SCALARS[kind])
-        kept = cache.Place(f"{self._module}.{self._name}", f"{kinds} {machine.identity()}")
+        kept = object_cache.Place(
+            f"{self._module}.{self._name}", f"{kinds} {target.identity()}"
+        )
         code = kept.read()
         if code is None:
             code = self._compile(kinds)
             kept.write(code)
-        return machine.load(code, types)
+        return target.load(code, types)
 
     def _compile(self, kinds: tuple[Kind, ...]) -> bytes:
         announce = _announce.get()

@@ -11,9 +11,9 @@ from typing import Final
 
 import numpy as np
 
-from importer.codecs.arithmetic import Bits, Codes, Floats
-from importer.codecs.arithmetic.floats import narrow, rounded, widen
-from importer.quant import QuantSpec
+from importer.codecs.reference import Bits, Codes, Floats
+from importer.codecs.reference.floats import narrow, rounded, widen
+from importer.codecs.spec import QuantSpec
 
 SMALLEST_STEP: Final = np.float32(1e-7)
 

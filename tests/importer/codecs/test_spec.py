@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from importer.quant import (
+from importer.codecs.spec import (
     AFFINE_GROUPS,
     QUANT_TYPES,
     Downcast,

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from importer.codecs.arithmetic import Bits, Codes, Floats
-from importer.codecs.arithmetic.floats import rounded
-from importer.codecs.arithmetic.minifloats import (
+from importer.codecs.reference import Bits, Codes, Floats
+from importer.codecs.reference.floats import rounded
+from importer.codecs.reference.minifloats import (
     E2M1_LARGEST,
     E2M1_VALUES,
     E4M3_LARGEST,
@@ -24,7 +24,7 @@ from importer.codecs.arithmetic.minifloats import (
     to_e4m3,
     to_e8m0,
 )
-from importer.quant import Mode, QuantSpec
+from importer.codecs.spec import Mode, QuantSpec
 
 
 def encode(values: Floats, dtype: str, spec: QuantSpec) -> tuple[Bits, ...]:
