@@ -147,7 +147,7 @@ def create(
     from importer.asked import ask
     from importer.pipeline import ImportRequest, import_model, new_jobs, plan_import
     from importer.recipe import Misaligned
-    from importer.sources.named import parse_source
+    from importer.sources.location import parse_source
     from store import ModelName
 
     started = time.monotonic()

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from importer.classify import Classification
 from importer.codecs.spec import Downcast, QuantSpec, Target, parse_target
 from importer.recipe import FLOATS, PLAIN, Misaligned, Recipe, Rule
 from importer.recipe_file import RecipeFile, read_recipe
+from importer.sources.classification import Classification
 from store import limits
 from store.errors import UsageError
 from store.text import is_printable, printable

@@ -17,7 +17,7 @@ from importer.foreign import Foreign
 from importer.pipeline import plan_import
 from importer.plan import BlobPlan, FilePlan, Plan, TensorPlan
 from importer.remake import making_of
-from importer.stored import StoredTensor, read_layer
+from importer.sources.stored.tensors import StoredTensor, read_layer
 from store import BlobRef, Layer, MediaType, ModelName, Store
 from store.errors import IngotError, in_words, is_exhausted
 from store.findings import Finding, Problem

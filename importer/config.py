@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from importer.classify import Classification, SourceKind
 from importer.codecs.base import REVISION
 from importer.codecs.spec import parse_target
 from importer.plan import Plan
 from importer.recipe_document import to_document
+from importer.sources.classification import Classification, SourceKind
 from importer.sources.file import SourceFile
 from store.json import Json, dumps, sorted_keys
 

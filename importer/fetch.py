@@ -15,10 +15,10 @@ from typing import Final, TypeVar
 from importer.events import Fetched, Fetching, Listener, Received
 from importer.hub import Hub, HubFile, Listing
 from importer.hub_errors import OfflineError, UnreachableError
-from importer.sources import cache
-from importer.sources.choice import Needed, needed, visible
+from importer.sources import hub_cache
 from importer.sources.file import Identity, SourceFile, find
-from importer.sources.named import HubSource
+from importer.sources.location import HubSource
+from importer.sources.selection import Needed, needed, visible
 from importer.sources.tree import Origin, Tree, read_tree
 from importer.transfer import StoppedError, Tell, download, read_range
 from store import limits
@@ -121,11 +121,11 @@ def _lacking(
 def _cached_file(snapshot: Path, path: str) -> SourceFile:
     pointer = snapshot / path
     location = _inside(snapshot, pointer.resolve(strict=True), path)
-    return find(path, location, cache.declared_sha256(pointer))
+    return find(path, location, hub_cache.declared_sha256(pointer))
 
 
 def _inside(snapshot: Path, location: Path, path: str) -> Path:
-    if not any(location.is_relative_to(place) for place in cache.places_of(snapshot)):
+    if not any(location.is_relative_to(place) for place in hub_cache.places_of(snapshot)):
         raise InputError(
             f"`{printable(path)}` is a link that leaves the cache",
             code="E_PATH",
@@ -154,7 +154,7 @@ class _Fetch:
         self._get(wanted)
         snapshot = self._hub.snapshot(self._commit)
         self._complete(snapshot, wanted)
-        cache.write_ref(self._hub.folder, self._hub.source.revision, self._commit)
+        hub_cache.write_ref(self._hub.folder, self._hub.source.revision, self._commit)
         return self._tree(snapshot.resolve(), {path: self._file(path) for path in wanted})
 
     def heads(self, variant: str | None, directory: Path) -> Tree:
@@ -263,7 +263,7 @@ class _Fetch:
             # Where there are no links, huggingface_hub knows what to do.
             if self._hub.blob(file).is_file() and self._hub.has_links:
                 with contextlib.suppress(OSError):
-                    cache.link(self._hub.blob(file), snapshot / file.path)
+                    hub_cache.link(self._hub.blob(file), snapshot / file.path)
         try:
             self._hub.complete(self._commit, self._files.keys() - set(wanted))
         except NetworkError:

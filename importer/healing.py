@@ -16,7 +16,7 @@ from importer.quality import quality_bytes
 from importer.remake import making_of
 from importer.resources import affordable
 from importer.reuse import Job, Reuse
-from importer.sources.named import HubSource
+from importer.sources.location import HubSource
 from importer.space import check_space
 from importer.write import Written, write_blobs
 from store import Digest, Installed, Layer, Manifest, MediaType, Store

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from importer.hub_errors import odd_answer, refused, translated
-from importer.sources import cache
-from importer.sources.named import HubSource
+from importer.sources import hub_cache
+from importer.sources.location import HubSource
 from store import limits
 from store.errors import InputError
 from store.paths import why_unsafe
@@ -67,7 +67,7 @@ class Hub:
     """
 
     def __init__(self, source: HubSource) -> None:
-        """Read nothing yet, but what the environment says of cache, endpoint and token."""
+        """Read nothing yet, but what the environment says of hub_cache, endpoint and token."""
         from huggingface_hub import HfApi, constants  # noqa: PLC0415
 
         patience = float(constants.HF_HUB_DOWNLOAD_TIMEOUT)
@@ -75,7 +75,7 @@ class Hub:
         self.source: Final = source
         self.patience: Final = patience
         self.cache: Final = Path(constants.HF_HUB_CACHE).expanduser().resolve()
-        self.folder: Final = cache.repository_folder(self.cache, source.repository)
+        self.folder: Final = hub_cache.repository_folder(self.cache, source.repository)
         self.has_links: Final = not constants.HF_HUB_DISABLE_SYMLINKS
         self.stop: Final = threading.Event()
         self._api: Final[HfApi] = HfApi(library_name="ingot")
@@ -112,7 +112,7 @@ class Hub:
                     repository, revision=self.source.revision, timeout=self.patience
                 )
                 commit = info.sha or ""
-                if not cache.is_commit(commit):
+                if not hub_cache.is_commit(commit):
                     raise odd_answer(f"the commit is `{commit}`")
                 entries = self._api.list_repo_tree(repository, recursive=True, revision=commit)
                 files = (entry for entry in entries if isinstance(entry, RepoFile))
@@ -132,7 +132,9 @@ class Hub:
 
         revision = self.source.revision
         commit = (
-            revision if cache.is_commit(revision) else cache.read_ref(self.folder, revision)
+            revision
+            if hub_cache.is_commit(revision)
+            else hub_cache.read_ref(self.folder, revision)
         )
         if commit is None or not self.snapshot(commit).is_dir():
             return None

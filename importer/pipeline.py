@@ -10,21 +10,21 @@ from pathlib import Path
 from typing import Final
 
 from importer.asked import Asked
-from importer.classify import classify
 from importer.config import config_bytes
 from importer.events import Listener, Planned, Published, Scanned, silent
 from importer.fetch import fetched
-from importer.inventory import Inventory, read_inventory, take_inventory
 from importer.measure import measure
 from importer.plan import BlobPlan, FilePlan, Plan
 from importer.planning import make_plan
 from importer.quality import quality_bytes
 from importer.recipe import PLAIN, Recipe
-from importer.reference import check_reference
 from importer.resources import affordable
 from importer.reuse import Job, Reuse, was_imported
+from importer.sources.classification import classify
+from importer.sources.cross_check import check_reference
 from importer.sources.file import check_unchanged
-from importer.sources.named import HubSource
+from importer.sources.inventory import Inventory, read_inventory, take_inventory
+from importer.sources.location import HubSource
 from importer.space import check_space, telling_space
 from importer.write import Written, write_blobs
 from store import BlobRef, Digest, Installed, Layer, Manifest, MediaType, ModelName, Store

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from importer.classify import Classification
 from importer.codecs.base import Codec, Part
 from importer.codecs.spec import QuantSpec, Target
-from importer.inventory import Inventory
-from importer.prequantized import is_floating
 from importer.recipe import Decision, Recipe
+from importer.sources.classification import Classification
 from importer.sources.file import SourceFile
+from importer.sources.inventory import Inventory
 from importer.sources.safetensors import SourceTensor
+from importer.sources.schemes import is_floating
 from importer.sources.tree import LeftOut
 from store import MediaType
 from store.tensorfile import elements

@@ -6,15 +6,15 @@ import functools
 from collections.abc import Iterator
 from typing import Final
 
-from importer.classify import Classification
 from importer.codecs.base import Codec, Part
 from importer.codecs.registry import codec_for
 from importer.codecs.spec import QuantSpec
 from importer.groups import group_of, stacks_of
-from importer.inventory import Inventory
 from importer.plan import BlobPlan, FilePlan, Plan, TensorPlan
 from importer.recipe import Decision, Depths, Recipe
-from importer.sources.kept import media_type
+from importer.sources.classification import Classification
+from importer.sources.inventory import Inventory
+from importer.sources.roles import media_type
 from importer.sources.safetensors import SourceTensor
 from store import limits
 from store.errors import InputError, UnsupportedError

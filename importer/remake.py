@@ -13,8 +13,8 @@ from importer.pipeline import ImportRequest
 from importer.recipe import PLAIN, Misaligned, Recipe
 from importer.recipe_document import from_document
 from importer.recipe_file import presets, read_recipe
-from importer.sources.cache import repository_of
-from importer.sources.named import HubSource
+from importer.sources.hub_cache import repository_of
+from importer.sources.location import HubSource
 from store import IngotError, Layer, MediaType, ModelName, Store, limits
 from store.catalog import StoredManifest
 from store.json import Json, JsonError, loads

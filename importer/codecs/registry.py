@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from importer.codecs.affine import Affine
-from importer.codecs.base import REVISION, Codec, Encoded, Operation, Part
+from importer.codecs.base import Codec, Operation
 from importer.codecs.cast import Cast
 from importer.codecs.grouped import VALUE_DTYPES, Grouped
 from importer.codecs.mxfp import Mxfp
@@ -16,18 +16,6 @@ from importer.codecs.nvfp4 import Nvfp4
 from importer.codecs.plain import Plain
 from importer.codecs.spec import Downcast, Mode, Target
 from store.errors import UnsupportedError
-
-__all__ = [
-    "REVISION",
-    "Cast",
-    "Codec",
-    "Encoded",
-    "Operation",
-    "Part",
-    "Plain",
-    "codec_for",
-    "prepare",
-]
 
 _WORTH_LOADING: Final = 16 << 20
 """Below, numpy alone on two cores is done before kernels are loaded, which takes 40 ms."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from importer.sources.file import SourceFile, opened, read_exactly, read_whole
-from importer.sources.weights import Selection
+from importer.sources.shards import Selection
 from store import limits
 from store.errors import InputError
 from store.json import JsonError, loads

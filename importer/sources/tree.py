@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
 
-from importer.sources.cache import enter_repository, places_of
 from importer.sources.file import Identity, SourceFile, find
-from importer.sources.kept import why_left_out
+from importer.sources.hub_cache import enter_repository, places_of
+from importer.sources.roles import why_left_out
 from store import limits
 from store.errors import InputError, NotFoundError
 from store.paths import why_unsafe

@@ -12,7 +12,7 @@ from importer.quality import quality_bytes, read_quality
 from importer.recipe import PLAIN, Recipe
 from importer.recipe_document import from_document, spelled, to_document, to_toml
 from importer.recipe_file import read_recipe
-from importer.sources.named import HubSource, parse_source
+from importer.sources.location import HubSource, parse_source
 from store.errors import IngotError
 from store.json import JsonError, dumps, loads
 from store.text import is_printable

@@ -14,12 +14,12 @@ from collections.abc import Callable
 from safetensors import SafetensorError, safe_open
 
 from importer.asked import ask
-from importer.classify import classify
 from importer.config import config_bytes
-from importer.inventory import read_document, read_inventory
 from importer.plan import BlobPlan
 from importer.planning import make_plan
+from importer.sources.classification import classify
 from importer.sources.file import Identity, SourceFile
+from importer.sources.inventory import read_document, read_inventory
 from importer.sources.safetensors import read_index
 from store.errors import IngotError
 from store.json import JsonError, dumps, loads

@@ -8,7 +8,7 @@ import pytest
 from huggingface_hub import constants, snapshot_download
 from huggingface_hub.utils import disable_progress_bars
 
-from importer.sources.named import HubSource
+from importer.sources.location import HubSource
 from store.errors import InputError, NetworkError, NotFoundError
 from tests.hub.server import Fault, sha256
 from tests.hub.test_import import LLAMA, SHARDS

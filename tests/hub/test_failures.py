@@ -10,7 +10,7 @@ from huggingface_hub import constants
 from importer.events import silent
 from importer.fetch import fetched
 from importer.hub import Hub
-from importer.sources.named import HubSource
+from importer.sources.location import HubSource
 from store.errors import IngotError, InputError
 from tests.hub.server import GOOD_TOKEN, Fault, sha256
 

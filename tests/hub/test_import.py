@@ -10,7 +10,7 @@ from huggingface_hub import constants
 from importer import fetch
 from importer.events import Fetched, Fetching, Received
 from importer.pipeline import ImportRequest, plan_import
-from importer.sources.named import HubSource, parse_source
+from importer.sources.location import HubSource, parse_source
 from store import ModelName, Store
 from tests.hub.conftest import MODELS, read_files, read_model
 from tests.hub.server import GOOD_TOKEN, sha256

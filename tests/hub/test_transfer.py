@@ -10,7 +10,7 @@ import pytest
 
 from importer.hub import Hub
 from importer.hub_errors import UnreachableError
-from importer.sources.named import HubSource
+from importer.sources.location import HubSource
 from importer.transfer import download, read_range
 from store.errors import NetworkError
 from tests.hub.server import Fault, git_hash, sha256

@@ -10,12 +10,12 @@ import struct
 from importlib.util import find_spec
 from pathlib import Path
 
-from importer.classify import classify
-from importer.inventory import Inventory
 from importer.pipeline import ImportRequest, import_model, plan_import
 from importer.planning import make_plan
 from importer.recipe import PLAIN
+from importer.sources.classification import classify
 from importer.sources.file import Identity, SourceFile
+from importer.sources.inventory import Inventory
 from importer.sources.safetensors import SourceTensor
 from store import Layer, Manifest, MediaType, ModelName
 from store.manifest import CONFIG_MEDIA_TYPE

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from importer.asked import ask
-from importer.classify import Classification, SourceKind
 from importer.codecs.spec import Downcast, parse_target
 from importer.recipe import Depths, Misaligned
+from importer.sources.classification import Classification, SourceKind
 from store.errors import IngotError, NotFoundError, UsageError
 
 FACTS = Classification(

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from importer.config import config_bytes, file_type
-from importer.inventory import read_inventory
 from importer.pipeline import ImportRequest, plan_import
+from importer.sources.inventory import read_inventory
 from store import ModelName, Store
 from tests.importer.builders import FIXTURES, MODELS, model, plan
 

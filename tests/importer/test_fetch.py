@@ -10,10 +10,10 @@ from huggingface_hub import constants
 from hypothesis import given
 from hypothesis import strategies as st
 
-from importer.sources.cache import enter_repository
-from importer.sources.choice import needed, visible
 from importer.sources.file import find
-from importer.sources.named import HubSource, parse_source
+from importer.sources.hub_cache import enter_repository
+from importer.sources.location import HubSource, parse_source
+from importer.sources.selection import needed, visible
 from importer.sources.tree import read_tree
 from store.errors import InputError, NotFoundError, UnsupportedError, UsageError
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from importer.classify import classify
 from importer.codecs.spec import QUANT_TYPES, Downcast, parse_target
 from importer.planning import make_plan
 from importer.recipe import PLAIN, Recipe, Rule
+from importer.sources.classification import classify
 from importer.sources.tree import LeftOut
 from store import MediaType
 from store.errors import InputError, UnsupportedError, UsageError

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from importer.asked import ask
-from importer.classify import Classification, SourceKind
 from importer.codecs.spec import parse_target
 from importer.recipe import Depths
+from importer.sources.classification import Classification, SourceKind
 
 COLUMNS = ("default int4", "default int8", "default nvfp4", "ollama int4", "ollama nvfp4")
 

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from importer.asked import ask
-from importer.classify import Classification, SourceKind
 from importer.codecs.spec import AFFINE_GROUPS, QUANT_TYPES, Downcast, with_group_size
 from importer.recipe import Depths, Layers, Misaligned, Recipe, Rule
 from importer.recipe_document import from_document, to_document, to_toml
 from importer.recipe_file import presets, read_recipe
+from importer.sources.classification import Classification, SourceKind
 from store.errors import InputError
 from store.text import is_printable
 from tests.strategies import clean_texts

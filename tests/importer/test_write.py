@@ -10,8 +10,8 @@ import pytest
 
 from importer import crew
 from importer.events import BlobDone, Wrote
-from importer.inventory import read_inventory
 from importer.pipeline import ImportRequest, import_model, plan_import
+from importer.sources.inventory import read_inventory
 from store import Installed, ModelName, Store
 from store.errors import InputError, StorageError
 from tests.importer.builders import MODELS, blobs, create, model

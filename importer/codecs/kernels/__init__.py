@@ -75,7 +75,7 @@ def load(mode: Mode) -> Kernel:
 
 def load_sums() -> Summing:
     """Import the kernel that measures deviations, as `load` does."""
-    return cast("Summing", _import("deviation"))
+    return cast("Summing", _import("metrics"))
 
 
 def announced(announce: Callable[[], None], nbytes: int) -> AbstractContextManager[None]:

@@ -11,8 +11,8 @@ from importer.codecs.kernels.function import Function, flag
 from importer.codecs.reference import Bits
 from importer.codecs.reference.metrics import LANES, Sums
 
-_add: Final = Function("deviation", "add")
-_count: Final = Function("deviation", "count")
+_add: Final = Function("metrics", "add")
+_count: Final = Function("metrics", "count")
 
 
 def add(sums: Sums, source: Bits, decoded: Bits, dtype: str, bounds: Bounds) -> None:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from enum import StrEnum, unique
 from typing import Final
 
-from importer.inventory import Document, Inventory
-from importer.prequantized import scheme_of
-from importer.sources.choice import MODULES, PIPELINE_INDEXES
 from importer.sources.file import read_whole
-from importer.triplets import check_triplets
+from importer.sources.inventory import Document, Inventory
+from importer.sources.schemes import scheme_of
+from importer.sources.schemes.mlx import check_triplets
+from importer.sources.selection import MODULES, PIPELINE_INDEXES
 from store import limits
 from store.errors import InputError
 from store.json import Json

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-from importer.inventory import Inventory
 from importer.sources.file import SourceFile, opened
+from importer.sources.inventory import Inventory
 from store.errors import InputError, StorageError
 from store.text import printable
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from importer.sources.kept import is_index
+from importer.sources.roles import is_index
 from importer.sources.tree import LeftOut
 from store import limits
 from store.errors import InputError

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from importer.sources.file import SourceFile
-from importer.sources.kept import why_left_out
+from importer.sources.roles import why_left_out
 from importer.sources.safetensors import read_index
+from importer.sources.shards import Selection, select_weights
 from importer.sources.tree import LeftOut
-from importer.sources.weights import Selection, select_weights
 from store.errors import InputError, UnsupportedError
 from store.text import printable
 

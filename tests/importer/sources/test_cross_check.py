@@ -10,8 +10,8 @@ import pytest
 import safetensors as library
 from safetensors import SafetensorError
 
-from importer.inventory import read_inventory
-from importer.reference import check_reference
+from importer.sources.cross_check import check_reference
+from importer.sources.inventory import read_inventory
 from store import Store
 from store.errors import InputError, StorageError
 from tests.importer.builders import MODELS, create, model, shards, write

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from importer.sources.choice import check_variant, choose, has_variant, no_weights
 from importer.sources.file import SourceFile, read_whole
-from importer.sources.kept import why_left_out
+from importer.sources.roles import why_left_out
 from importer.sources.safetensors import SourceTensor, Weights, read_tensors, read_weights
+from importer.sources.selection import check_variant, choose, has_variant, no_weights
 from importer.sources.tree import LeftOut, Origin, Tree, read_tree
 from store import limits
 from store.errors import InputError, UnsupportedError

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from importer.classify import SourceKind, classify
-from importer.inventory import read_inventory
+from importer.sources.classification import SourceKind, classify
+from importer.sources.inventory import read_inventory
 from store.errors import InputError
 from tests.importer.builders import (
     CAUSAL,

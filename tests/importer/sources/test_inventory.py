@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from importer.classify import classify
-from importer.inventory import read_inventory
+from importer.sources.classification import classify
+from importer.sources.inventory import read_inventory
 from store.errors import InputError, NotFoundError, UnsupportedError
 from tests.importer.builders import SMALL, framed, model, reference_model, safetensors, write
 

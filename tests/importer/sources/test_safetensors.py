@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from importer.inventory import read_inventory
+from importer.sources.inventory import read_inventory
 from importer.sources.safetensors import read_tensors
 from store.errors import InputError, UnsupportedError
 from tests.importer.builders import framed, safetensors, shards, source_file, write

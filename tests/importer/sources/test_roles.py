@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from importer.sources.kept import is_index, media_type, why_left_out
+from importer.sources.roles import is_index, media_type, why_left_out
 from store import MediaType
 
 

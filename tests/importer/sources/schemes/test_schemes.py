@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from importer.prequantized import is_floating, scheme_of
+from importer.sources.schemes import is_floating, scheme_of
 
 L = "model.layers.0.mlp.up_proj"
 E = "model.layers.0.mlp.experts"

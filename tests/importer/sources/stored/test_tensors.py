@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from importer.stored import read_layer
+from importer.sources.stored.tensors import read_layer
 from store import Layer, MediaType, ModelName, Store
 from store.digest import Digest
 from store.errors import InputError, IntegrityError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from importer.sources.weights import select_weights
+from importer.sources.shards import select_weights
 from store.errors import InputError
 
 
