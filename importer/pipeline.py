@@ -12,7 +12,7 @@ from typing import Final
 from importer.asked import Asked
 from importer.config import config_bytes
 from importer.events import Listener, Planned, Published, Scanned, silent
-from importer.fetch import fetched
+from importer.hub.fetch import fetched
 from importer.measure import measure
 from importer.plan import BlobPlan, FilePlan, Plan
 from importer.planning import make_plan

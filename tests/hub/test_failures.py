@@ -8,8 +8,8 @@ import pytest
 from huggingface_hub import constants
 
 from importer.events import silent
-from importer.fetch import fetched
-from importer.hub import Hub
+from importer.hub.fetch import fetched
+from importer.hub.repository import Hub
 from importer.sources.location import HubSource
 from store.errors import IngotError, InputError
 from tests.hub.server import GOOD_TOKEN, Fault, sha256

@@ -7,8 +7,8 @@ import json
 import pytest
 from huggingface_hub import constants
 
-from importer import fetch
 from importer.events import Fetched, Fetching, Received
+from importer.hub.repository import fetch
 from importer.pipeline import ImportRequest, plan_import
 from importer.sources.location import HubSource, parse_source
 from store import ModelName, Store

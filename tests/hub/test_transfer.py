@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from importer.hub import Hub
-from importer.hub_errors import UnreachableError
+from importer.hub.download import download, read_range
+from importer.hub.errors import UnreachableError
+from importer.hub.repository import Hub
 from importer.sources.location import HubSource
-from importer.transfer import download, read_range
 from store.errors import NetworkError
 from tests.hub.server import Fault, git_hash, sha256
 

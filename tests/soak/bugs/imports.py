@@ -98,49 +98,49 @@ def _imports() -> Iterator[Bug]:
     yield bug(
         "a download is not compared with its hash",
         "hub",
-        "importer/transfer",
+        "importer/hub/download",
         "        if digest.is_right():",
         "        if digest:",
     )
     yield bug(
         "what an earlier run fetched is not hashed",
         "hub",
-        "importer/transfer",
+        "importer/hub/download",
         "            digest.update(piece)\n",
         "            pass\n",
     )
     yield bug(
         "a download does not go on where it ended",
         "hub",
-        "importer/transfer",
+        "importer/hub/download",
         "        have = target.tell()\n",
         "        have = target.seek(0)\n        digest = _Digest(file)\n",
     )
     yield bug(
         "a part that is too long is kept",
         "hub",
-        "importer/transfer",
+        "importer/hub/download",
         "            target.truncate(0)\n",
         "            pass\n",
     )
     yield bug(
         "an answer may begin anywhere",
         "hub",
-        "importer/transfer",
+        "importer/hub/download",
         "match is None or int(match[1]) != start or match[2]",
         "match is None or match[2]",
     )
     yield bug(
         "a bad part is not fetched again",
         "hub",
-        "importer/transfer",
+        "importer/hub/download",
         "if _fill(hub, file, tell, tries) or _fill(hub, file, tell, tries):",
         "if _fill(hub, file, tell, tries):",
     )
     yield bug(
         "a download has its name before it is synced",
         "hub",
-        "importer/transfer",
+        "importer/hub/download",
         "        os.fsync(descriptor)\n",
     )
 

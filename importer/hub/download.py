@@ -13,8 +13,8 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
-from importer.hub import Hub, HubFile
-from importer.hub_errors import UnreachableError, odd_answer, refused, translated
+from importer.hub.errors import UnreachableError, odd_answer, refused, translated
+from importer.hub.repository import Hub, HubFile
 from store.errors import NetworkError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from importer.hub_errors import odd_answer, refused, translated
+from importer.hub.errors import odd_answer, refused, translated
 from importer.sources import hub_cache
 from importer.sources.location import HubSource
 from store import limits

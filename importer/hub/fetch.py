@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from importer.events import Fetched, Fetching, Listener, Received
-from importer.hub import Hub, HubFile, Listing
-from importer.hub_errors import OfflineError, UnreachableError
+from importer.hub.download import StoppedError, Tell, download, read_range
+from importer.hub.errors import OfflineError, UnreachableError
+from importer.hub.repository import Hub, HubFile, Listing
 from importer.sources import hub_cache
 from importer.sources.file import Identity, SourceFile, find
 from importer.sources.location import HubSource
 from importer.sources.selection import Needed, needed, visible
 from importer.sources.tree import Origin, Tree, read_tree
-from importer.transfer import StoppedError, Tell, download, read_range
 from store import limits
 from store.errors import InputError, NetworkError, NoSpaceError
 from store.tensorfile import LENGTH_BYTES
