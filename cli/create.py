@@ -144,9 +144,9 @@ def create(
     import time
 
     from cli.progress import listening
-    from importer.asked import ask
     from importer.pipeline import ImportRequest, import_model, new_jobs, plan_import
-    from importer.recipe import Misaligned
+    from importer.recipes.options import ask
+    from importer.recipes.recipe import Misaligned
     from importer.sources.location import parse_source
     from store import ModelName
 

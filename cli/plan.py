@@ -10,7 +10,7 @@ from typing import Final
 from cli.collapse import collapse
 from cli.text import table
 from importer.plan import Plan, TensorPlan
-from importer.recipe_document import to_document
+from importer.recipes.document import to_document
 from importer.reuse import Job
 from store.tensorfile import elements
 from store.text import count, printable, size

@@ -148,7 +148,7 @@ def _print_raw(store: Store, model: Description, what: str, *, json: bool) -> No
 
 
 def _recipe(model: Description) -> list[str]:
-    from importer.recipe_document import to_toml
+    from importer.recipes.document import to_toml
     from store.errors import NotFoundError
 
     document = model.ingot.get("recipe")

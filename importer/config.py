@@ -7,7 +7,7 @@ from typing import Final
 from importer.codecs.base import REVISION
 from importer.codecs.spec import parse_target
 from importer.plan import Plan
-from importer.recipe_document import to_document
+from importer.recipes.document import to_document
 from importer.sources.classification import Classification, SourceKind
 from importer.sources.file import SourceFile
 from store.json import Json, dumps, sorted_keys

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from importer.asked import Asked
 from importer.config import config_bytes
 from importer.events import Listener, Planned, Published, Scanned, silent
 from importer.hub.fetch import fetched
@@ -17,7 +16,8 @@ from importer.measure import measure
 from importer.plan import BlobPlan, FilePlan, Plan
 from importer.planning import make_plan
 from importer.quality import quality_bytes
-from importer.recipe import PLAIN, Recipe
+from importer.recipes.options import Asked
+from importer.recipes.recipe import PLAIN, Recipe
 from importer.resources import affordable
 from importer.reuse import Job, Reuse, was_imported
 from importer.sources.classification import classify

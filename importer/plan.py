@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from importer.codecs.base import Codec, Part
 from importer.codecs.spec import QuantSpec, Target
-from importer.recipe import Decision, Recipe
+from importer.recipes.recipe import Decision, Recipe
 from importer.sources.classification import Classification
 from importer.sources.file import SourceFile
 from importer.sources.inventory import Inventory

@@ -11,7 +11,7 @@ from importer.codecs.registry import codec_for
 from importer.codecs.spec import QuantSpec
 from importer.groups import group_of, stacks_of
 from importer.plan import BlobPlan, FilePlan, Plan, TensorPlan
-from importer.recipe import Decision, Depths, Recipe
+from importer.recipes.recipe import Decision, Depths, Recipe
 from importer.sources.classification import Classification
 from importer.sources.inventory import Inventory
 from importer.sources.roles import media_type

@@ -10,9 +10,9 @@ from typing import Final
 
 from importer.codecs.spec import KEEP
 from importer.pipeline import ImportRequest
-from importer.recipe import PLAIN, Misaligned, Recipe
-from importer.recipe_document import from_document
-from importer.recipe_file import presets, read_recipe
+from importer.recipes.document import from_document
+from importer.recipes.recipe import PLAIN, Misaligned, Recipe
+from importer.recipes.toml_file import presets, read_recipe
 from importer.sources.hub_cache import repository_of
 from importer.sources.location import HubSource
 from store import IngotError, Layer, MediaType, ModelName, Store, limits

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from importer.asked import ask
 from importer.codecs.registry import codec_for
 from importer.codecs.spec import QUANT_TYPES
+from importer.recipes.options import ask
 from store import MediaType, ModelName, Store
 from tests.importer.builders import create, reference_model
 from tests.sentence_model import SentenceModel

@@ -12,8 +12,8 @@ so that of a product x·w, where `step` is that of each weight and n the largest
 import numpy as np
 import pytest
 
-from importer.asked import ask
 from importer.codecs.spec import QUANT_TYPES
+from importer.recipes.options import ask
 from store import MediaType, ModelName, Store
 from tests.importer import builders
 

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("mlx.core")
 
-from importer.asked import ask
+from importer.recipes.options import ask
 from store import Store
 from tests.importer.builders import MODELS, create, manifest_bytes
 from tests.zoo import quantized_judge, readers

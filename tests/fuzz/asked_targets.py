@@ -6,12 +6,12 @@ import math
 import os
 from collections.abc import Callable
 
-from importer.asked import ask
 from importer.codecs.spec import KEEP, parse_target
 from importer.quality import quality_bytes, read_quality
-from importer.recipe import PLAIN, Recipe
-from importer.recipe_document import from_document, spelled, to_document, to_toml
-from importer.recipe_file import read_recipe
+from importer.recipes.document import from_document, spelled, to_document, to_toml
+from importer.recipes.options import ask
+from importer.recipes.recipe import PLAIN, Recipe
+from importer.recipes.toml_file import read_recipe
 from importer.sources.location import HubSource, parse_source
 from store.errors import IngotError
 from store.json import JsonError, dumps, loads

@@ -13,10 +13,10 @@ from collections.abc import Callable
 
 from safetensors import SafetensorError, safe_open
 
-from importer.asked import ask
 from importer.config import config_bytes
 from importer.plan import BlobPlan
 from importer.planning import make_plan
+from importer.recipes.options import ask
 from importer.sources.classification import classify
 from importer.sources.file import Identity, SourceFile
 from importer.sources.inventory import read_document, read_inventory

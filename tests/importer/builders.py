@@ -12,7 +12,7 @@ from pathlib import Path
 
 from importer.pipeline import ImportRequest, import_model, plan_import
 from importer.planning import make_plan
-from importer.recipe import PLAIN
+from importer.recipes.recipe import PLAIN
 from importer.sources.classification import classify
 from importer.sources.file import Identity, SourceFile
 from importer.sources.inventory import Inventory

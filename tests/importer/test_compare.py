@@ -7,12 +7,12 @@ import errno
 import numpy as np
 import pytest
 
-from importer.asked import ask
 from importer.codecs.registry import codec_for
 from importer.codecs.spec import QUANT_TYPES, with_group_size
 from importer.compare import compare
 from importer.describe import describe
-from importer.recipe import Misaligned
+from importer.recipes.options import ask
+from importer.recipes.recipe import Misaligned
 from store import ModelName, Store
 from store.errors import InputError, NotFoundError
 from store.fs import FileSystem

@@ -7,8 +7,8 @@ import os
 
 import pytest
 
-from importer.asked import ask
 from importer.describe import describe, read_text
+from importer.recipes.options import ask
 from store import Layer, MediaType, ModelName, Store
 from store.digest import Digest
 from store.errors import IntegrityError, NotFoundError

@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from importer.asked import ask
 from importer.codecs import measure as codec_measure
 from importer.codecs import runtime
 from importer.codecs.base import Operation
@@ -15,6 +14,7 @@ from importer.codecs.registry import codec_for
 from importer.codecs.spec import QUANT_TYPES
 from importer.describe import describe
 from importer.quality import Quality, quality_bytes, read_quality
+from importer.recipes.options import ask
 from store import MediaType, ModelName, Store
 from store.errors import IntegrityError
 from store.tensorfile import elements

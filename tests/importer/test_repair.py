@@ -14,8 +14,8 @@ import pytest
 import importer.healing
 import importer.repair
 import importer.write
-from importer.asked import ask
 from importer.events import BlobDone, Planned
+from importer.recipes.options import ask
 from importer.repair import Repairer
 from importer.sources import file as source_file
 from store import Digest, MediaType, ModelName, Store

@@ -8,10 +8,10 @@ import time
 
 import pytest
 
-from importer.asked import ask
 from importer.codecs.base import REVISION
 from importer.events import BlobDone, Planned, Wrote
 from importer.pipeline import ImportRequest, import_model, new_jobs, plan_import
+from importer.recipes.options import ask
 from importer.sources import file as source_file
 from store import Installed, ModelName, Store
 from store.errors import InputError

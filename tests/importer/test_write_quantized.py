@@ -18,7 +18,7 @@ from importer.codecs.base import Encoded, Part
 from importer.codecs.spec import QUANT_TYPES
 from importer.events import BlobDone, Compiling, NoKernels, Wrote
 from importer.pipeline import ImportRequest, plan_import
-from importer.recipe import Recipe, Rule
+from importer.recipes.recipe import Recipe, Rule
 from importer.reuse import Reuse
 from importer.write import write_blobs
 from store import Installed, ModelName, Store
@@ -304,7 +304,7 @@ IMPORT = """
 import sys
 from pathlib import Path
 from importer.codecs.spec import QUANT_TYPES
-from importer.recipe import Recipe, Rule
+from importer.recipes.recipe import Recipe, Rule
 from store import Store
 from tests.importer.builders import create
 norm = Rule(("*norm*",), None, "kept", optional=True)

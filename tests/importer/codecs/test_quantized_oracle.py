@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import safetensors
 
-from importer.asked import ask
 from importer.codecs.spec import QUANT_TYPES
-from importer.recipe_file import presets, read_recipe
+from importer.recipes.options import ask
+from importer.recipes.toml_file import presets, read_recipe
 from store import MediaType, ModelName, Store
 from tests.importer.builders import FIXTURES, GOLDEN, MODELS, REPOSITORY, create
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from importer.asked import ask
 from importer.codecs.spec import AFFINE_GROUPS, QUANT_TYPES, Downcast, with_group_size
-from importer.recipe import Depths, Layers, Misaligned, Recipe, Rule
-from importer.recipe_document import from_document, to_document, to_toml
-from importer.recipe_file import presets, read_recipe
+from importer.recipes.document import from_document, to_document, to_toml
+from importer.recipes.options import ask
+from importer.recipes.recipe import Depths, Layers, Misaligned, Recipe, Rule
+from importer.recipes.toml_file import presets, read_recipe
 from importer.sources.classification import Classification, SourceKind
 from store.errors import InputError
 from store.text import is_printable

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from importer.codecs.spec import AFFINE_GROUPS, Mode, QuantSpec, Target, with_group_size
-from importer.recipe import Layers, Misaligned, Recipe, Rule, ranges
-from importer.recipe_table import Table, bad_recipe
+from importer.recipes.recipe import Layers, Misaligned, Recipe, Rule, ranges
+from importer.recipes.toml_table import Table, bad_recipe
 from store import limits
 from store.errors import InputError, NotFoundError
 from store.text import printable

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from importer.codecs.spec import parse_target
-from importer.recipe import Depths, Misaligned, Rule
-from importer.recipe_file import presets, read_document, read_recipe
+from importer.recipes.recipe import Depths, Misaligned, Rule
+from importer.recipes.toml_file import presets, read_document, read_recipe
 from store.errors import InputError, NotFoundError
 from tests.importer.builders import REPOSITORY
 

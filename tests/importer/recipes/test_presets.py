@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from importer.asked import ask
 from importer.codecs.spec import parse_target
-from importer.recipe import Depths
+from importer.recipes.options import ask
+from importer.recipes.recipe import Depths
 from importer.sources.classification import Classification, SourceKind
 
 COLUMNS = ("default int4", "default int8", "default nvfp4", "ollama int4", "ollama nvfp4")

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from importer.codecs.spec import Downcast, QuantSpec, Target, parse_target
-from importer.recipe import FLOATS, PLAIN, Misaligned, Recipe, Rule
-from importer.recipe_file import RecipeFile, read_recipe
+from importer.recipes.recipe import FLOATS, PLAIN, Misaligned, Recipe, Rule
+from importer.recipes.toml_file import RecipeFile, read_recipe
 from importer.sources.classification import Classification
 from store import limits
 from store.errors import UsageError

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from importer.codecs.spec import QUANT_TYPES, Downcast, parse_target
-from importer.recipe import PLAIN, Depths, Layers, Misaligned, Recipe, Rule, ranges
+from importer.recipes.recipe import PLAIN, Depths, Layers, Misaligned, Recipe, Rule, ranges
 from store.errors import InputError, UsageError
 from store.tensorfile import elements
 

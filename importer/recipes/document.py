@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 
 from importer.codecs.spec import KEEP, Mode, QuantSpec, Target
-from importer.recipe import Misaligned, Recipe, Rule
-from importer.recipe_file import ALLOW, STACKED, read_document
+from importer.recipes.recipe import Misaligned, Recipe, Rule
+from importer.recipes.toml_file import ALLOW, STACKED, read_document
 from store.json import Json
 from store.text import is_printable
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from importer.asked import ask
 from importer.codecs.spec import Downcast, parse_target
-from importer.recipe import Depths, Misaligned
+from importer.recipes.options import ask
+from importer.recipes.recipe import Depths, Misaligned
 from importer.sources.classification import Classification, SourceKind
 from store.errors import IngotError, NotFoundError, UsageError
 
