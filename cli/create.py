@@ -21,7 +21,7 @@ from cli.options import (
 
 if TYPE_CHECKING:
     from importer.pipeline import ImportResult
-    from importer.plan import Plan
+    from importer.planning.plan import Plan
     from importer.reuse import Job
     from store import ModelName
 

@@ -9,7 +9,7 @@ from enum import Enum, auto
 
 from importer.codecs.base import Codec
 from importer.codecs.plain import Plain
-from importer.plan import BlobPlan
+from importer.planning.plan import BlobPlan
 from importer.reuse import Job
 
 

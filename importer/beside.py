@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from importer.chunks import Chunk, cut
-from importer.plan import BlobPlan, FilePlan, TensorPlan
+from importer.planning.plan import BlobPlan, FilePlan, TensorPlan
 from importer.sources.file import SourceFile, opened, read_exactly
 from store import BlobRef, Store
 from store.fs import File

@@ -9,7 +9,7 @@ from typing import Final
 
 from importer.codecs.base import Codec
 from importer.codecs.plain import Plain
-from importer.plan import FilePlan, TensorPlan
+from importer.planning.plan import FilePlan, TensorPlan
 from importer.reuse import Job, Piece
 from importer.sources.file import SourceFile
 

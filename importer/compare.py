@@ -15,7 +15,7 @@ from importer.codecs.registry import codec_for
 from importer.codecs.spec import QUANT_TYPES, with_group_size
 from importer.foreign import Foreign
 from importer.pipeline import plan_import
-from importer.plan import BlobPlan, FilePlan, Plan, TensorPlan
+from importer.planning.plan import BlobPlan, FilePlan, Plan, TensorPlan
 from importer.remake import making_of
 from importer.sources.stored.tensors import StoredTensor, read_layer
 from store import BlobRef, Layer, MediaType, ModelName, Store

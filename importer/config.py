@@ -6,7 +6,7 @@ from typing import Final
 
 from importer.codecs.base import REVISION
 from importer.codecs.spec import parse_target
-from importer.plan import Plan
+from importer.planning.plan import Plan
 from importer.recipes.document import to_document
 from importer.sources.classification import Classification, SourceKind
 from importer.sources.file import SourceFile

@@ -11,7 +11,7 @@ from importer.config import config_bytes
 from importer.events import Listener, Planned
 from importer.measure import measure
 from importer.pipeline import ImportRequest, plan_import
-from importer.plan import BlobPlan, Plan
+from importer.planning.plan import BlobPlan, Plan
 from importer.quality import quality_bytes
 from importer.remake import making_of
 from importer.resources import affordable

@@ -10,7 +10,7 @@ import xxhash
 
 from importer.codecs.base import REVISION
 from importer.codecs.plain import Plain
-from importer.plan import BlobPlan, FilePlan, Plan
+from importer.planning.plan import BlobPlan, FilePlan, Plan
 from importer.sources.file import SourceFile
 from store import BlobRef, Store
 from store.memo import Pieces

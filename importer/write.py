@@ -16,7 +16,7 @@ from importer.codecs import registry
 from importer.codecs.base import Codec
 from importer.crew import Crew
 from importer.events import BlobDone, Compiling, Event, Listener, NoKernels, Wrote
-from importer.plan import BlobPlan, FilePlan, TensorPlan
+from importer.planning.plan import BlobPlan, FilePlan, TensorPlan
 from importer.reuse import Job, Reuse
 from store import BlobRef, Installed
 from store.blobs import BlobWriter

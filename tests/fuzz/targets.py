@@ -14,8 +14,8 @@ from collections.abc import Callable
 from safetensors import SafetensorError, safe_open
 
 from importer.config import config_bytes
-from importer.plan import BlobPlan
-from importer.planning import make_plan
+from importer.planning.plan import BlobPlan
+from importer.planning.planner import make_plan
 from importer.recipes.options import ask
 from importer.sources.classification import classify
 from importer.sources.file import Identity, SourceFile

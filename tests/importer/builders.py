@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from importer.pipeline import ImportRequest, import_model, plan_import
-from importer.planning import make_plan
+from importer.planning.planner import make_plan
 from importer.recipes.recipe import PLAIN
 from importer.sources.classification import classify
 from importer.sources.file import Identity, SourceFile

@@ -9,8 +9,8 @@ from typing import Final
 from importer.codecs.base import Codec, Part
 from importer.codecs.registry import codec_for
 from importer.codecs.spec import QuantSpec
-from importer.groups import group_of, stacks_of
-from importer.plan import BlobPlan, FilePlan, Plan, TensorPlan
+from importer.planning.groups import group_of, stacks_of
+from importer.planning.plan import BlobPlan, FilePlan, Plan, TensorPlan
 from importer.recipes.recipe import Decision, Depths, Recipe
 from importer.sources.classification import Classification
 from importer.sources.inventory import Inventory

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from importer.codecs.spec import QUANT_TYPES, Downcast, parse_target
-from importer.planning import make_plan
+from importer.planning.planner import make_plan
 from importer.recipes.recipe import PLAIN, Recipe, Rule
 from importer.sources.classification import classify
 from importer.sources.tree import LeftOut

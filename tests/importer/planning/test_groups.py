@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from importer.groups import group_of, stacks_of
+from importer.planning.groups import group_of, stacks_of
 
 REAL = [
     # Mixtral, PhiMoE

@@ -1,0 +1,1 @@
+"""Every decision of an import, made before the first weight is read."""
