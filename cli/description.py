@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 from cli.collapse import collapse
 from cli.text import rfc3339, table
-from importer.describe import Description, Share, read_text
+from importer.models.description import Description, Share, read_text
 from importer.sources.stored.tensors import StoredTensor
 from store import MediaType, Store
 from store.text import printable, size

@@ -12,7 +12,7 @@ from cli.collapse import collapse
 from cli.show import Sort
 from cli.text import table
 from importer.codecs.metrics import Deviation
-from importer.quality import Quality
+from importer.models.quality import Quality
 from store.tensorfile import elements
 
 _BAR: Final = 20

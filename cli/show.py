@@ -10,7 +10,7 @@ import typer
 from cli.options import JsonOpt, NameArg, StoreOpt, open_store
 
 if TYPE_CHECKING:
-    from importer.describe import Description
+    from importer.models.description import Description
     from store import Layer, Store
 
 
@@ -59,7 +59,7 @@ def show(
     """
     from cli.console import out, out_json, talk
     from cli.description import document, lines, tensor_lines
-    from importer.describe import describe
+    from importer.models.description import describe
     from store import ModelName
     from store.errors import UsageError
     from store.text import printable
@@ -117,7 +117,7 @@ def _print_quality(
 ) -> None:
     from cli.console import out, out_json
     from cli.quality import quality_document, quality_lines
-    from importer.quality import read_quality
+    from importer.models.quality import read_quality
     from store import MediaType, limits
     from store.errors import NotFoundError
 
@@ -158,7 +158,7 @@ def _recipe(model: Description) -> list[str]:
 
 
 def _raw(store: Store, model: Description, what: str) -> list[str]:
-    from importer.describe import read_text
+    from importer.models.description import read_text
     from store.errors import NotFoundError
 
     layers = list(_layers(model, what))

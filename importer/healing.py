@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from importer.config import config_bytes
 from importer.events import Listener, Planned
 from importer.measure import measure
+from importer.models.config import config_bytes
+from importer.models.provenance import making_of
+from importer.models.quality import quality_bytes
 from importer.pipeline import ImportRequest, plan_import
 from importer.planning.plan import BlobPlan, Plan
-from importer.quality import quality_bytes
-from importer.remake import making_of
 from importer.resources import affordable
 from importer.reuse import Job, Reuse
 from importer.sources.location import HubSource

@@ -10,8 +10,8 @@ from importer.beside import beside
 from importer.codecs.base import Codec
 from importer.codecs.grouped import Grouped
 from importer.events import Compiling, Event, Measuring
+from importer.models.quality import Quality
 from importer.planning.plan import BlobPlan, Plan
-from importer.quality import Quality
 from store import BlobRef, Store
 from store.errors import IntegrityError
 from store.parallel import Stop, each

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from importer.config import config_bytes
 from importer.events import Listener, Planned, Published, Scanned, silent
 from importer.hub.fetch import fetched
 from importer.measure import measure
+from importer.models.config import config_bytes
+from importer.models.quality import quality_bytes
 from importer.planning.plan import BlobPlan, FilePlan, Plan
 from importer.planning.planner import make_plan
-from importer.quality import quality_bytes
 from importer.recipes.options import Asked
 from importer.recipes.recipe import PLAIN, Recipe
 from importer.resources import affordable

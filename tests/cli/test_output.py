@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-import importer.describe
+import importer.models.description
 from tests.check_store import check_store, manifest_digest, snapshot
 from tests.cli.runner import argv, environment, run, spawn
 from tests.importer.builders import MODELS, model
@@ -143,7 +143,7 @@ def broken(monkeypatch):
         def describe(*_):
             raise error
 
-        monkeypatch.setattr(importer.describe, "describe", describe)
+        monkeypatch.setattr(importer.models.description, "describe", describe)
 
     return fail
 

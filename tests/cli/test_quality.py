@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from importer.codecs.metrics import Deviation
-from importer.quality import Quality, quality_bytes
+from importer.models.quality import Quality, quality_bytes
 from store import MediaType, Store
 from tests.cli.runner import CONTROL, run, spawn
 from tests.importer.builders import MODELS, handmade, safetensors, tensor_layer

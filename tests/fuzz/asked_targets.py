@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 
 from importer.codecs.spec import KEEP, parse_target
-from importer.quality import quality_bytes, read_quality
+from importer.models.quality import quality_bytes, read_quality
 from importer.recipes.document import from_document, spelled, to_document, to_toml
 from importer.recipes.options import ask
 from importer.recipes.recipe import PLAIN, Recipe

@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from importer.describe import describe
-from importer.remake import making_of
+from importer.models.description import describe
+from importer.models.provenance import making_of
 from store import Digest, Layer, Manifest, ModelName, Store
 from store.errors import IngotError
 from store.fs import FileSystem

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from safetensors import SafetensorError, safe_open
 
-from importer.config import config_bytes
+from importer.models.config import config_bytes
 from importer.planning.plan import BlobPlan
 from importer.planning.planner import make_plan
 from importer.recipes.options import ask

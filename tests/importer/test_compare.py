@@ -10,7 +10,7 @@ import pytest
 from importer.codecs.registry import codec_for
 from importer.codecs.spec import QUANT_TYPES, with_group_size
 from importer.compare import compare
-from importer.describe import describe
+from importer.models.description import describe
 from importer.recipes.options import ask
 from importer.recipes.recipe import Misaligned
 from store import ModelName, Store

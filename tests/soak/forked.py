@@ -31,7 +31,12 @@ if TYPE_CHECKING:
 _LOADED = ("cli.main", "cli.create", "cli.gc", "cli.models", "cli.show", "cli.verify")
 _LOADED += ("cli.progress", "cli.text", "importer.pipeline", "importer.write", "store.gc")
 _LOADED += ("store.verify", "safetensors.numpy", "sqlite3", "typer._click.decorators")
-_LOADED += ("importer.repair", "importer.compare", "importer.measure", "importer.quality")
+_LOADED += (
+    "importer.repair",
+    "importer.compare",
+    "importer.measure",
+    "importer.models.quality",
+)
 _LOADED += ("importer.codecs.measure",)
 _ALLOW_TRACERS = 0x59616D61  # PR_SET_PTRACER, for Yama's ptrace_scope 1
 _ANYBODY = -1

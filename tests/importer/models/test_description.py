@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from importer.describe import describe, read_text
+from importer.models.description import describe, read_text
 from importer.recipes.options import ask
 from store import Layer, MediaType, ModelName, Store
 from store.digest import Digest

@@ -12,8 +12,8 @@ from importer.codecs.base import Operation
 from importer.codecs.metrics import Deviation
 from importer.codecs.registry import codec_for
 from importer.codecs.spec import QUANT_TYPES
-from importer.describe import describe
-from importer.quality import Quality, quality_bytes, read_quality
+from importer.models.description import describe
+from importer.models.quality import Quality, quality_bytes, read_quality
 from importer.recipes.options import ask
 from store import MediaType, ModelName, Store
 from store.errors import IntegrityError

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from importer.config import config_bytes, file_type
+from importer.models.config import config_bytes, file_type
 from importer.pipeline import ImportRequest, plan_import
 from importer.sources.inventory import read_inventory
 from store import ModelName, Store

@@ -1,0 +1,1 @@
+"""What is recorded of a stored model, and what is read back from it."""
