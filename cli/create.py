@@ -20,9 +20,9 @@ from cli.options import (
 )
 
 if TYPE_CHECKING:
+    from importer.engine.reuse import Job
     from importer.pipeline import ImportResult
     from importer.planning.plan import Plan
-    from importer.reuse import Job
     from store import ModelName
 
 

@@ -71,7 +71,7 @@ def open_store(root: str | None, *, is_durable: bool = True) -> Store:
 
 def threads(jobs: int | None) -> int:
     """The number of threads: as asked, or one for each core that we may use."""
-    from importer.resources import cores
+    from importer.engine.resources import cores
 
     return jobs if jobs is not None else cores()
 

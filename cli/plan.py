@@ -9,9 +9,9 @@ from typing import Final
 
 from cli.collapse import collapse
 from cli.text import table
+from importer.engine.reuse import Job
 from importer.planning.plan import Plan, TensorPlan
 from importer.recipes.document import to_document
-from importer.reuse import Job
 from store.tensorfile import elements
 from store.text import count, printable, size
 

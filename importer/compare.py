@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from importer.beside import beside
 from importer.codecs import registry
 from importer.codecs.base import Codec
 from importer.codecs.grouped import Grouped
 from importer.codecs.registry import codec_for
 from importer.codecs.spec import QUANT_TYPES, with_group_size
+from importer.engine.paired import beside
 from importer.foreign import Foreign
 from importer.models.provenance import making_of
 from importer.pipeline import plan_import

@@ -7,10 +7,10 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from importer.beside import Beside
 from importer.codecs.grouped import Grouped
 from importer.codecs.metrics import Deviation
 from importer.codecs.spec import Mode, QuantSpec
+from importer.engine.paired import Beside
 
 if TYPE_CHECKING:
     from importer.codecs.measure import Measure

@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from importer.engine.measure import measure
+from importer.engine.resources import affordable
+from importer.engine.reuse import Job, Reuse
+from importer.engine.space import check_space
+from importer.engine.write import Written, write_blobs
 from importer.events import Listener, Planned
-from importer.measure import measure
 from importer.models.config import config_bytes
 from importer.models.provenance import making_of
 from importer.models.quality import quality_bytes
 from importer.pipeline import ImportRequest, plan_import
 from importer.planning.plan import BlobPlan, Plan
-from importer.resources import affordable
-from importer.reuse import Job, Reuse
 from importer.sources.location import HubSource
-from importer.space import check_space
-from importer.write import Written, write_blobs
 from store import Digest, Installed, Layer, Manifest, MediaType, Store
 from store.catalog import StoredManifest
 from store.errors import (

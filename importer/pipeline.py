@@ -9,24 +9,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from importer.engine.measure import measure
+from importer.engine.resources import affordable
+from importer.engine.reuse import Job, Reuse, was_imported
+from importer.engine.space import check_space, telling_space
+from importer.engine.write import Written, write_blobs
 from importer.events import Listener, Planned, Published, Scanned, silent
 from importer.hub.fetch import fetched
-from importer.measure import measure
 from importer.models.config import config_bytes
 from importer.models.quality import quality_bytes
 from importer.planning.plan import BlobPlan, FilePlan, Plan
 from importer.planning.planner import make_plan
 from importer.recipes.options import Asked
 from importer.recipes.recipe import PLAIN, Recipe
-from importer.resources import affordable
-from importer.reuse import Job, Reuse, was_imported
 from importer.sources.classification import classify
 from importer.sources.cross_check import check_reference
 from importer.sources.file import check_unchanged
 from importer.sources.inventory import Inventory, read_inventory, take_inventory
 from importer.sources.location import HubSource
-from importer.space import check_space, telling_space
-from importer.write import Written, write_blobs
 from store import BlobRef, Digest, Installed, Layer, Manifest, MediaType, ModelName, Store
 from store.errors import InputError, UsageError
 from store.manifest import CONFIG_MEDIA_TYPE

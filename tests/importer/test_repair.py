@@ -11,9 +11,9 @@ import shutil
 
 import pytest
 
+import importer.engine.write
 import importer.healing
 import importer.repair
-import importer.write
 from importer.events import BlobDone, Planned
 from importer.recipes.options import ask
 from importer.repair import Repairer

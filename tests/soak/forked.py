@@ -29,12 +29,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _LOADED = ("cli.main", "cli.create", "cli.gc", "cli.models", "cli.show", "cli.verify")
-_LOADED += ("cli.progress", "cli.text", "importer.pipeline", "importer.write", "store.gc")
+_LOADED += (
+    "cli.progress",
+    "cli.text",
+    "importer.pipeline",
+    "importer.engine.write",
+    "store.gc",
+)
 _LOADED += ("store.verify", "safetensors.numpy", "sqlite3", "typer._click.decorators")
 _LOADED += (
     "importer.repair",
     "importer.compare",
-    "importer.measure",
+    "importer.engine.measure",
     "importer.models.quality",
 )
 _LOADED += ("importer.codecs.measure",)

@@ -11,49 +11,49 @@ def _imports() -> Iterator[Bug]:
     yield bug(
         "equal tensors have equal blobs",
         "importer",
-        "importer/reuse",
+        "importer/engine/reuse",
         "sha256(revision + form +",
         "sha256(revision +",
     )
     yield bug(
         "inodes are not counted before an import",
         "importer",
-        "importer/space",
+        "importer/engine/space",
         "return _Needed(nbytes + _DOCUMENTS, count + _DOCUMENT_FILES)",
         "return _Needed(nbytes + _DOCUMENTS, 0)",
     )
     yield bug(
         "tensors of any dtype have equal blobs",
         "importer",
-        "importer/reuse",
+        "importer/engine/reuse",
         'f"\\0{tensor.dtype} {self._allows_nonfinite}"',
         'f"\\0{self._allows_nonfinite}"',
     )
     yield bug(
         "what is not finite has been allowed for good",
         "importer",
-        "importer/reuse",
+        "importer/engine/reuse",
         'f"\\0{tensor.dtype} {self._allows_nonfinite}"',
         'f"\\0{tensor.dtype}"',
     )
     yield bug(
         "every revision of the codecs makes the same",
         "importer",
-        "importer/reuse",
+        "importer/engine/reuse",
         "sha256(revision + form +",
         "sha256(form +",
     )
     yield bug(
         "a noted blob may have any size",
         "importer",
-        "importer/reuse",
+        "importer/engine/reuse",
         "if found is not None and found[1] == job.nbytes else None",
         "if found is not None else None",
     )
     yield bug(
         "a source whose time was set back is as it was",
         "importer",
-        "importer/reuse",
+        "importer/engine/reuse",
         "max(seen.mtime_ns, seen.ctime_ns)",
         "seen.mtime_ns",
     )

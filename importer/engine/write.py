@@ -10,14 +10,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
-from importer.agenda import Agenda
-from importer.chunks import Chunk
 from importer.codecs import registry
 from importer.codecs.base import Codec
-from importer.crew import Crew
+from importer.engine.chunks import Chunk
+from importer.engine.reuse import Job, Reuse
+from importer.engine.schedule import Agenda
+from importer.engine.workers import Crew
 from importer.events import BlobDone, Compiling, Event, Listener, NoKernels, Wrote
 from importer.planning.plan import BlobPlan, FilePlan, TensorPlan
-from importer.reuse import Job, Reuse
 from store import BlobRef, Installed
 from store.blobs import BlobWriter
 from store.errors import InputError

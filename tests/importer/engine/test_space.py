@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from importer.space import check_space, telling_space
+from importer.engine.space import check_space, telling_space
 from store import Store
 from store.errors import NoSpaceError
 from store.fs import FileSystem, Free

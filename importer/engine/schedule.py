@@ -9,8 +9,8 @@ from enum import Enum, auto
 
 from importer.codecs.base import Codec
 from importer.codecs.plain import Plain
+from importer.engine.reuse import Job
 from importer.planning.plan import BlobPlan
-from importer.reuse import Job
 
 
 def codecs_of(job: Job) -> list[Codec]:

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from importer import crew
+from importer.engine import workers
 from importer.events import BlobDone, Wrote
 from importer.pipeline import ImportRequest, import_model, plan_import
 from importer.sources.inventory import read_inventory
@@ -61,7 +61,7 @@ def test_threads_change_no_byte(store, source, threads):
 def test_the_size_of_a_chunk_changes_no_byte(store, source, chunk, monkeypatch):
     other = Store(store.layout.root.with_name("other"))
     run(other, source)
-    monkeypatch.setattr(crew, "CHUNK", chunk)
+    monkeypatch.setattr(workers, "CHUNK", chunk)
 
     run(store, source, 2)
 

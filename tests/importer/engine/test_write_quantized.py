@@ -12,15 +12,15 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 
-from importer import crew
 from importer.codecs import registry
 from importer.codecs.base import Encoded, Part
 from importer.codecs.spec import QUANT_TYPES
+from importer.engine import workers
+from importer.engine.reuse import Reuse
+from importer.engine.write import write_blobs
 from importer.events import BlobDone, Compiling, NoKernels, Wrote
 from importer.pipeline import ImportRequest, plan_import
 from importer.recipes.recipe import Recipe, Rule
-from importer.reuse import Reuse
-from importer.write import write_blobs
 from store import Installed, ModelName, Store
 from store.errors import InputError
 from tests.importer.builders import REPOSITORY, blobs, create, model
@@ -77,7 +77,7 @@ def carry_out(store, plan, threads=1, listen=lambda _: None, **options):
 def test_a_blob_is_its_header_and_what_the_codec_makes_of_the_whole_tensor(
     store, source, quant, monkeypatch
 ):
-    monkeypatch.setattr(crew, "CHUNK", 4096)
+    monkeypatch.setattr(workers, "CHUNK", 4096)
     recipe = Recipe(quant, (KEPT, *ALL[quant].rules))
     plan = plan_of(store, source, recipe)
     content = (source / "model.safetensors").read_bytes()
@@ -98,7 +98,7 @@ def test_a_blob_is_its_header_and_what_the_codec_makes_of_the_whole_tensor(
 @pytest.mark.parametrize("threads", [1, 2, 4, 7])
 def test_neither_threads_nor_chunks_change_a_byte(store, source, threads, chunk, monkeypatch):
     create(other(store), source, recipe=INT4)
-    monkeypatch.setattr(crew, "CHUNK", chunk)
+    monkeypatch.setattr(workers, "CHUNK", chunk)
 
     create(store, source, recipe=INT4, threads=threads)
 
@@ -116,7 +116,7 @@ def test_sources_that_follow_each_other_are_one_tensor(store, tmp_path, threads,
     (tensor,) = stacked.tensors
     sources = tuple(source for one in single for source in one.sources)
     again = replace(stacked, tensors=(replace(tensor, sources=sources),))
-    monkeypatch.setattr(crew, "CHUNK", 256)
+    monkeypatch.setattr(workers, "CHUNK", 256)
 
     with store.writing("") as writer:
         reuse = Reuse(store, plan)
@@ -159,7 +159,7 @@ def spoilt(tmp_path, *bad):
 
 @pytest.fixture
 def small_chunks(monkeypatch):
-    monkeypatch.setattr(crew, "CHUNK", 512)
+    monkeypatch.setattr(workers, "CHUNK", 512)
 
 
 @pytest.mark.usefixtures("small_chunks")
@@ -194,7 +194,7 @@ def test_values_of_a_tensor_that_is_kept_are_not_looked_at(store, tmp_path):
 
 
 def test_memory_does_not_grow_with_a_tensor(store, tmp_path, monkeypatch):
-    monkeypatch.setattr(crew, "CHUNK", 1 << 17)
+    monkeypatch.setattr(workers, "CHUNK", 1 << 17)
     monkeypatch.setattr(
         registry, "_WORTH_LOADING", 1 << 40
     )  # loading kernels takes memory, too
@@ -233,7 +233,7 @@ class Meeting:
 
 
 def test_one_large_tensor_keeps_several_threads_busy(store, tmp_path, monkeypatch):
-    monkeypatch.setattr(crew, "CHUNK", 100)
+    monkeypatch.setattr(workers, "CHUNK", 100)
     source = model(tmp_path / "m", {"w": ("U8", (800,))})
     plan = plan_of(store, source, Recipe("kept", (Rule(("*",), None, "kept"),)))
     (blob,) = plan.blobs

@@ -7,8 +7,8 @@ import resource
 
 import pytest
 
-from importer import resources
-from importer.resources import (
+from importer.engine import resources
+from importer.engine.resources import (
     PER_THREAD,
     PLAIN_BASE,
     QUANTIZING_BASE,

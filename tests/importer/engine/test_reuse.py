@@ -232,7 +232,7 @@ def test_a_product_of_another_size_is_none_of_this_plan(store, source):
 
 def test_another_revision_of_the_codecs_makes_everything_again(store, source, monkeypatch):
     create(store, source)
-    monkeypatch.setattr("importer.reuse.REVISION", REVISION + 1)
+    monkeypatch.setattr("importer.engine.reuse.REVISION", REVISION + 1)
 
     _, events = create(store, source)
 

@@ -10,9 +10,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Self
 
-from importer.chunks import Chunk, cut
 from importer.codecs.base import Encoded
-from importer.reuse import Job
+from importer.engine.chunks import Chunk, cut
+from importer.engine.reuse import Job
 from importer.sources.file import SourceFile, opened, read_exactly
 from store.blobs import BlobWriter
 

@@ -9,8 +9,8 @@ from typing import Final
 
 from importer.codecs.base import Codec
 from importer.codecs.plain import Plain
+from importer.engine.reuse import Job, Piece
 from importer.planning.plan import FilePlan, TensorPlan
-from importer.reuse import Job, Piece
 from importer.sources.file import SourceFile
 
 _FILE: Final = Plain("U8")

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from importer.chunks import Chunk, cut
+from importer.engine.chunks import Chunk, cut
 from importer.planning.plan import BlobPlan, FilePlan, TensorPlan
 from importer.sources.file import SourceFile, opened, read_exactly
 from store import BlobRef, Store

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from importer.beside import beside
 from importer.codecs.base import Codec
 from importer.codecs.grouped import Grouped
+from importer.engine.paired import beside
 from importer.events import Compiling, Event, Measuring
 from importer.models.quality import Quality
 from importer.planning.plan import BlobPlan, Plan
