@@ -11,8 +11,8 @@ import typer
 from cli.options import JobsOpt, JsonOpt, StoreOpt, open_store, threads
 
 if TYPE_CHECKING:
-    from importer.compare import Comparison
-    from importer.repair import Repair
+    from importer.verification.compare import Comparison
+    from importer.verification.repair import Repair
     from store.findings import Finding, Report
 
 _FOUND = 5
@@ -73,13 +73,13 @@ def verify(
             report = verify_store(opened, parsed, quick=quick, jobs=workers, progress=progress)
             comparison = None
             if source is not None and not repair:
-                from importer.compare import compare
+                from importer.verification.compare import compare
 
                 comparison = compare(opened, parsed[0], source, jobs=workers, progress=progress)
         done = None
         if repair:
             from cli.progress import listening
-            from importer.repair import Repairer
+            from importer.verification.repair import Repairer
 
             with listening() as listen:
                 done = Repairer(opened, source, workers, listen).run(report, parsed)

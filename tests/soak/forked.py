@@ -38,8 +38,8 @@ _LOADED += (
 )
 _LOADED += ("store.verify", "safetensors.numpy", "sqlite3", "typer._click.decorators")
 _LOADED += (
-    "importer.repair",
-    "importer.compare",
+    "importer.verification.repair",
+    "importer.verification.compare",
     "importer.engine.measure",
     "importer.models.quality",
 )

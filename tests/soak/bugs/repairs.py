@@ -68,34 +68,34 @@ def _repairs() -> Iterator[Bug]:
     yield bug(
         "a repair believes the notes of earlier imports",
         "importer",
-        "importer/healing",
+        "importer/verification/rebuild",
         "Reuse(self._store, attempt.plan, trusts=False)",
         "Reuse(self._store, attempt.plan, trusts=True)",
     )
     yield bug(
         "a repair believes that it knows the bad file",
         "importer",
-        "importer/healing",
+        "importer/verification/rebuild",
         "            self._store.memo.forget(ref.digest)",
         "            pass",
     )
     yield bug(
         "a repair does not sync the names",
         "importer",
-        "importer/healing",
+        "importer/verification/rebuild",
         "            writer.sync()\n",
     )
     yield bug(
         "a repair says that what differs is repaired",
         "importer",
-        "importer/healing",
+        "importer/verification/rebuild",
         "        if done.installed is Installed.REFUSED:",
         "        if done.installed is None:",
     )
     yield bug(
         "a repair ends at a file of the source that cannot be read",
         "importer",
-        "importer/healing",
+        "importer/verification/rebuild",
         """
             if not _is_of_the_source(self._store, error):
                 raise
@@ -106,49 +106,49 @@ def _repairs() -> Iterator[Bug]:
     yield bug(
         "a repair takes a store that fails for a source that fails",
         "importer",
-        "importer/healing",
+        "importer/verification/rebuild",
         "        return bool(error.filename) and not inside and not is_no_space(error)",
         "        return bool(error.filename)",
     )
     yield bug(
         "a repair tries one model of a blob",
         "importer",
-        "importer/healing",
+        "importer/verification/rebuild",
         "            for model in models:\n",
         "            for model in models[:1]:\n",
     )
     yield bug(
         "a repair believes what was found before",
         "importer",
-        "importer/repair",
+        "importer/verification/repair",
         "return {suspect.digest: suspect for suspect in looked if suspect is not None}",
         "return {s.digest: s or Suspect(d, None, is_bad=True) for d, s in zip(order, looked)}",
     )
     yield bug(
         "a repair does not say which models are lost",
         "importer",
-        "importer/repair",
+        "importer/verification/repair",
         "            tuple(self._loss(name, models) for name in sorted(concerned)),",
         "            (),",
     )
     yield bug(
         "a repair does not tell what is left",
         "importer",
-        "importer/repair",
+        "importer/verification/repair",
         "        return (*again, *(f for f in rest if (f.problem, f.subject) not in seen))",
         "        return again",
     )
     yield bug(
         "a lock that is not free hides what was healed",
         "importer",
-        "importer/repair",
+        "importer/verification/repair",
         "except (BusyError, UnsupportedError) as error:",
         "except UnsupportedError as error:",
     )
     yield bug(
         "a comparison ends at a blob that cannot be read",
         "importer",
-        "importer/compare",
+        "importer/verification/compare",
         "        if not inside or is_exhausted(error):",
         "        if inside or not inside:",
     )

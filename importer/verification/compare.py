@@ -13,11 +13,11 @@ from importer.codecs.grouped import Grouped
 from importer.codecs.registry import codec_for
 from importer.codecs.spec import QUANT_TYPES, with_group_size
 from importer.engine.paired import beside
-from importer.foreign import Foreign
 from importer.models.provenance import making_of
 from importer.pipeline import plan_import
 from importer.planning.plan import BlobPlan, FilePlan, Plan, TensorPlan
 from importer.sources.stored.tensors import StoredTensor, read_layer
+from importer.verification.error_bounds import Foreign
 from store import BlobRef, Layer, MediaType, ModelName, Store
 from store.errors import IngotError, in_words, is_exhausted
 from store.findings import Finding, Problem

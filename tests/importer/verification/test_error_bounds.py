@@ -13,7 +13,7 @@ from importer.codecs.measure import Measure
 from importer.codecs.reference import floats
 from importer.codecs.registry import codec_for
 from importer.codecs.spec import QUANT_TYPES, Mode
-from importer.foreign import bound
+from importer.verification.error_bounds import bound
 from tests.importer.codecs import corpus
 
 each_spec = pytest.mark.parametrize("spec", corpus.SPECS, ids=corpus.spec_id)

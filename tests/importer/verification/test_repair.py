@@ -12,12 +12,12 @@ import shutil
 import pytest
 
 import importer.engine.write
-import importer.healing
-import importer.repair
+import importer.verification.rebuild
+import importer.verification.repair
 from importer.events import BlobDone, Planned
 from importer.recipes.options import ask
-from importer.repair import Repairer
 from importer.sources import file as source_file
+from importer.verification.repair import Repairer
 from store import Digest, MediaType, ModelName, Store
 from store.errors import NoSpaceError, StorageError
 from store.findings import Problem
@@ -386,8 +386,8 @@ def test_what_was_healed_is_told_though_a_writer_keeps_the_rest_from_quarantine(
     flip(blob_of(store, "a.weight"))
     flip(blob_of(store, "b.weight"))
     model(source, TENSORS | {"b.weight": ("BF16", (2,), b"zzzz")}, tokenizer__model="tokens")
-    hasty = functools.partial(importer.repair.quarantine, wait=0.01)
-    monkeypatch.setattr(importer.repair, "quarantine", hasty)
+    hasty = functools.partial(importer.verification.repair.quarantine, wait=0.01)
+    monkeypatch.setattr(importer.verification.repair, "quarantine", hasty)
 
     with Store(store.layout.root) as other, other.lock.shared():
         done = repair(store)
@@ -479,7 +479,7 @@ def test_a_store_that_cannot_be_written_is_no_fault_of_the_source(store, source,
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device", str(store.layout.tmp))
 
-    monkeypatch.setattr(importer.healing, "write_blobs", full)
+    monkeypatch.setattr(importer.verification.rebuild, "write_blobs", full)
 
     with pytest.raises(OSError, match="No space"):
         repair(store)
@@ -493,7 +493,7 @@ def test_what_does_not_fit_is_refused_and_nothing_is_moved(store, source, monkey
     def full(*_):
         raise NoSpaceError("full", code="E_NOSPACE")
 
-    monkeypatch.setattr(importer.healing, "check_space", full)
+    monkeypatch.setattr(importer.verification.rebuild, "check_space", full)
 
     with pytest.raises(NoSpaceError):
         repair(store)
@@ -699,7 +699,7 @@ def test_what_another_process_heals_meanwhile_is_no_loss(store, source, monkeypa
     good = path.read_bytes()
     damage(path)
     shutil.rmtree(source)
-    move = importer.repair.quarantine
+    move = importer.verification.repair.quarantine
 
     def heal_first(*words):
         fresh = path.with_name("fresh")
@@ -707,7 +707,7 @@ def test_what_another_process_heals_meanwhile_is_no_loss(store, source, monkeypa
         fresh.rename(path)
         return move(*words)
 
-    monkeypatch.setattr(importer.repair, "quarantine", heal_first)
+    monkeypatch.setattr(importer.verification.repair, "quarantine", heal_first)
 
     done = repair(store)
 

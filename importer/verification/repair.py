@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from importer.events import Listener, silent
-from importer.healing import DamagedModel, Healing, Repaired
 from importer.models.provenance import Making, making_of
+from importer.verification.rebuild import DamagedModel, Healing, Repaired
 from store import Digest, ModelName, Store
 from store.errors import BusyError, IngotError, IntegrityError, UnsupportedError, in_words
 from store.findings import Finding, Problem, Report

@@ -9,10 +9,10 @@ import pytest
 
 from importer.codecs.registry import codec_for
 from importer.codecs.spec import QUANT_TYPES, with_group_size
-from importer.compare import compare
 from importer.models.description import describe
 from importer.recipes.options import ask
 from importer.recipes.recipe import Misaligned
+from importer.verification.compare import compare
 from store import ModelName, Store
 from store.errors import InputError, NotFoundError
 from store.fs import FileSystem

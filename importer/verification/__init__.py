@@ -1,0 +1,1 @@
+"""Compare a stored model with its source, and rebuild what is damaged."""
