@@ -11,19 +11,19 @@ from typing import Annotated, Final, NoReturn
 
 import typer
 
-from cli.console import out, report
+from cli.views.console import out, report
 from store.errors import IngotError, StorageError, UsageError, from_os_error
 
 _COMMANDS: Final = MappingProxyType(
     {
-        "create": "cli.create:create",
-        "show": "cli.show:show",
-        "list": "cli.models:list_models",
-        "ls": "cli.models:list_models",
-        "cp": "cli.models:copy_model",
-        "rm": "cli.models:remove_models",
-        "verify": "cli.verify:verify",
-        "gc": "cli.gc:gc",
+        "create": "cli.commands.create:create",
+        "show": "cli.commands.show:show",
+        "list": "cli.commands.models:list_models",
+        "ls": "cli.commands.models:list_models",
+        "cp": "cli.commands.models:copy_model",
+        "rm": "cli.commands.models:remove_models",
+        "verify": "cli.commands.verify:verify",
+        "gc": "cli.commands.gc:gc",
     }
 )
 _ALIASES: Final = frozenset({"ls"})

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.collapse import collapse
+from cli.views.collapse import collapse
 
 
 class Tensor(NamedTuple):

@@ -26,7 +26,7 @@ def during_the_import(monkeypatch, do):
         if isinstance(event, BlobDone) and todo:
             todo.pop()()
 
-    monkeypatch.setattr("cli.progress.listening", lambda: contextlib.nullcontext(listen))
+    monkeypatch.setattr("cli.views.progress.listening", lambda: contextlib.nullcontext(listen))
 
 
 CHANGES = {

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from cli.options import memory
+from cli.commands.options import memory
 from tests.check_store import check_store, manifest_digest, snapshot
 from tests.cli.runner import DIGEST, run, spawn
 from tests.importer.builders import FIXTURES, MODELS, model, reference_model, safetensors, write

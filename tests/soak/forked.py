@@ -28,10 +28,17 @@ from tests.soak.harness import WATCHDOG_SECONDS, Outcome
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-_LOADED = ("cli.main", "cli.create", "cli.gc", "cli.models", "cli.show", "cli.verify")
+_LOADED = (
+    "cli.main",
+    "cli.commands.create",
+    "cli.commands.gc",
+    "cli.commands.models",
+    "cli.commands.show",
+    "cli.commands.verify",
+)
 _LOADED += (
-    "cli.progress",
-    "cli.text",
+    "cli.views.progress",
+    "cli.views.text",
     "importer.pipeline",
     "importer.engine.write",
     "store.gc",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import JsonOpt, NameArg, StoreOpt, open_store
+from cli.commands.options import JsonOpt, NameArg, StoreOpt, open_store
 
 if TYPE_CHECKING:
     from importer.models.description import Description
@@ -57,8 +57,8 @@ def show(
 
     Example: ingot show llama --tensors '*.mlp.*'
     """
-    from cli.console import out, out_json, talk
-    from cli.description import document, lines, tensor_lines
+    from cli.views.console import out, out_json, talk
+    from cli.views.description import document, lines, tensor_lines
     from importer.models.description import describe
     from store import ModelName
     from store.errors import UsageError
@@ -104,7 +104,7 @@ def show(
 
 
 def _warn(model: Description) -> None:
-    from cli.console import warn
+    from cli.views.console import warn
 
     for problem in model.problems:
         warn(problem)
@@ -115,8 +115,8 @@ def _warn(model: Description) -> None:
 def _print_quality(
     store: Store, model: Description, glob: str, sort: Sort | None, *, json: bool
 ) -> None:
-    from cli.console import out, out_json
-    from cli.quality import quality_document, quality_lines
+    from cli.views.console import out, out_json
+    from cli.views.quality import quality_document, quality_lines
     from importer.models.quality import read_quality
     from store import MediaType, limits
     from store.errors import NotFoundError
@@ -138,7 +138,7 @@ def _print_quality(
 
 
 def _print_raw(store: Store, model: Description, what: str, *, json: bool) -> None:
-    from cli.console import out, out_json
+    from cli.views.console import out, out_json
 
     texts = _recipe(model) if what == "recipe" else _raw(store, model, what)
     if json:

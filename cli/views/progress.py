@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from cli.console import talk, wants_json, warn
+from cli.views.console import talk, wants_json, warn
 from importer.events import (
     BlobDone,
     Compiling,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import JsonOpt, StoreOpt, open_store
+from cli.commands.options import JsonOpt, StoreOpt, open_store
 
 if TYPE_CHECKING:
     from store import Manifest, Store
@@ -26,8 +26,8 @@ def list_models(
     """
     import time
 
-    from cli.console import out, out_json, warn
-    from cli.text import ago, rfc3339, table
+    from cli.views.console import out, out_json, warn
+    from cli.views.text import ago, rfc3339, table
     from store.text import size
 
     found, problems = _readable(prefix, open_store(store))
@@ -63,7 +63,7 @@ def copy_model(
 
     Example: ingot cp llama llama:backup
     """
-    from cli.console import out, out_json, talk
+    from cli.views.console import out, out_json, talk
     from store import ModelName
 
     names = ModelName.parse(source), ModelName.parse(target)
@@ -92,7 +92,7 @@ def remove_models(
 
     Example: ingot rm llama:backup
     """
-    from cli.console import out, out_json
+    from cli.views.console import out, out_json
     from store import ModelName
 
     parsed = list(dict.fromkeys(ModelName.parse(name) for name in names))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import (
+from cli.commands.options import (
     JobsOpt,
     JsonOpt,
     MaxMemoryOpt,
@@ -143,7 +143,7 @@ def create(
     """
     import time
 
-    from cli.progress import listening
+    from cli.views.progress import listening
     from importer.pipeline import ImportRequest, import_model, new_jobs, plan_import
     from importer.recipes.options import ask
     from importer.recipes.recipe import Misaligned
@@ -183,7 +183,7 @@ def create(
 
 
 def _print_result(result: ImportResult, plan: Plan, seconds: float, *, json: bool) -> None:
-    from cli.console import out, out_json, talk, warn
+    from cli.views.console import out, out_json, talk, warn
     from store import Installed
     from store.text import count, size
 
@@ -226,8 +226,8 @@ _VERBS = {"new": "wrote"}
 
 
 def _print_plan(name: ModelName, plan: Plan, new: list[Job], *, json: bool) -> None:
-    from cli.console import out, out_json
-    from cli.plan import plan_document, plan_lines
+    from cli.views.console import out, out_json
+    from cli.views.plan import plan_document, plan_lines
 
     if json:
         document = plan_document(plan, new)

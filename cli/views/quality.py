@@ -8,9 +8,9 @@ from dataclasses import asdict
 from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
-from cli.collapse import collapse
-from cli.show import Sort
-from cli.text import table
+from cli.commands.show import Sort
+from cli.views.collapse import collapse
+from cli.views.text import table
 from importer.codecs.metrics import Deviation
 from importer.models.quality import Quality
 from store.tensorfile import elements

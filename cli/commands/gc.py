@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import JsonOpt, StoreOpt, open_store
+from cli.commands.options import JsonOpt, StoreOpt, open_store
 
 if TYPE_CHECKING:
     from store.mark import GcPlan
@@ -33,7 +33,7 @@ def gc(
 
     Example: ingot gc --dry-run
     """
-    from cli.console import out, out_json, talk
+    from cli.views.console import out, out_json, talk
     from store.errors import UsageError
     from store.gc import GarbageCollector
     from store.mark import EMPTY

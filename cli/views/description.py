@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 
-from cli.collapse import collapse
-from cli.text import rfc3339, table
+from cli.views.collapse import collapse
+from cli.views.text import rfc3339, table
 from importer.models.description import Description, Share, read_text
 from importer.sources.stored.tensors import StoredTensor
 from store import MediaType, Store

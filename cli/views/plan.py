@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final
 
-from cli.collapse import collapse
-from cli.text import table
+from cli.views.collapse import collapse
+from cli.views.text import table
 from importer.engine.reuse import Job
 from importer.planning.plan import Plan, TensorPlan
 from importer.recipes.document import to_document

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import JobsOpt, JsonOpt, StoreOpt, open_store, threads
+from cli.commands.options import JobsOpt, JsonOpt, StoreOpt, open_store, threads
 
 if TYPE_CHECKING:
     from importer.verification.compare import Comparison
@@ -54,7 +54,7 @@ def verify(
     Changes nothing without --repair. Exit code 5 when there are findings, with --repair when
     some remain. Example: ingot verify --quick
     """
-    from cli.progress import counting
+    from cli.views.progress import counting
     from store import ModelName
     from store.errors import UsageError
     from store.verify import verify as verify_store
@@ -78,7 +78,7 @@ def verify(
                 comparison = compare(opened, parsed[0], source, jobs=workers, progress=progress)
         done = None
         if repair:
-            from cli.progress import listening
+            from cli.views.progress import listening
             from importer.verification.repair import Repairer
 
             with listening() as listen:
@@ -100,7 +100,7 @@ def _print(
     *,
     quick: bool,
 ) -> None:
-    from cli.console import out, talk
+    from cli.views.console import out, talk
     from store.text import count, printable, size
 
     for note in (*report.notes, *(comparison.notes if comparison else ())):
@@ -149,7 +149,7 @@ def _print_json(
     findings: tuple[Finding, ...],
     done: Repair | None,
 ) -> None:
-    from cli.console import out_json
+    from cli.views.console import out_json
 
     document: dict[str, object] = {
         "ok": not (done.remaining if done else findings),

@@ -1,0 +1,1 @@
+"""What people see: results in words and tables, and as documents."""
