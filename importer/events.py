@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from store import Digest, Installed
+from store import CommitOutcome, Digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class BlobDone:
 
     blob: str
     nbytes: int
-    installed: Installed
+    installed: CommitOutcome
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,14 +20,14 @@ from importer.models.config import config_bytes
 from importer.models.quality import quality_bytes
 from importer.planning.plan import BlobPlan, FilePlan, Plan
 from importer.planning.planner import make_plan
-from importer.recipes.options import Asked
-from importer.recipes.recipe import PLAIN, Recipe
+from importer.recipes.options import QuantizeOptions
+from importer.request import ImportRequest
 from importer.sources.classification import classify
 from importer.sources.cross_check import check_reference
 from importer.sources.file import check_unchanged
 from importer.sources.inventory import Inventory, read_inventory, take_inventory
-from importer.sources.location import HubSource
-from store import BlobRef, Digest, Installed, Layer, Manifest, MediaType, ModelName, Store
+from importer.sources.location import HubRepository
+from store import BlobRef, CommitOutcome, Digest, Layer, Manifest, MediaType, ModelName, Store
 from store.errors import InputError, UsageError
 from store.manifest import CONFIG_MEDIA_TYPE
 from store.writer import BlobsGoneError
@@ -35,31 +35,6 @@ from store.writer import BlobsGoneError
 _NO_REPORT: Final = (
     "`--report` measures quantized tensors, and none is: there will be no report"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class ImportRequest:
-    """What the user asked for.
-
-    Attributes:
-        source: a directory or file, or a repository on the Hub.
-        recipe: what becomes of the tensors, or what to make a recipe of.
-        variant: of the weights, such as `fp16`, or None.
-        threads: that write blobs, if `max_memory`, in bytes, suffices for so many.
-        rehash: believe nothing that the store noted earlier.
-        strict: refuse a plan in which a tensor does not fit its rule.
-        report: measure the quantized tensors, and store what was found.
-    """
-
-    name: ModelName
-    source: Path | HubSource
-    recipe: Recipe | Asked = PLAIN
-    variant: str | None = None
-    threads: int = 1
-    max_memory: int | None = None
-    rehash: bool = False
-    strict: bool = False
-    report: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +52,7 @@ class ImportResult:
     replaced: Digest | None
     written: tuple[Written, ...]
 
-    def tally(self, *outcomes: Installed) -> tuple[int, int]:
+    def tally(self, *outcomes: CommitOutcome) -> tuple[int, int]:
         """Count the distinct blobs that ended in one of `outcomes`, and their bytes."""
         refs = {done.ref for done in self.written if done.installed in outcomes}
         return len(refs), sum(ref.size for ref in refs)
@@ -109,7 +84,7 @@ def plan_import(
         nbytes = sum(file.size for file in weights)
         listen(Scanned(len(inventory.tensors), len(weights), nbytes))
         facts, recipe = classify(inventory), request.recipe
-        if isinstance(recipe, Asked):
+        if isinstance(recipe, QuantizeOptions):
             recipe = recipe.resolve(facts)
         plan = make_plan(inventory, facts, recipe)
         if request.strict:
@@ -189,7 +164,7 @@ def _inventory(
     request: ImportRequest, listen: Listener, *, only_headers: bool
 ) -> Iterator[Inventory]:
     source, variant = request.source, request.variant
-    if isinstance(source, HubSource):
+    if isinstance(source, HubRepository):
         with fetched(source, variant, listen, only_headers=only_headers) as tree:
             yield take_inventory(tree, variant)
     else:

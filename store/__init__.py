@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from store.blobs import BlobRef, Installed
+    from store.blobs import BlobRef, CommitOutcome
     from store.digest import Digest
     from store.errors import IngotError
     from store.manifest import Layer, Manifest, MediaType
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BlobRef",
+    "CommitOutcome",
     "Digest",
     "IngotError",
-    "Installed",
     "Layer",
     "Manifest",
     "MediaType",
@@ -29,7 +29,7 @@ _HOMES: Final = {
     "BlobRef": "store.blobs",
     "Digest": "store.digest",
     "IngotError": "store.errors",
-    "Installed": "store.blobs",
+    "CommitOutcome": "store.blobs",
     "Layer": "store.manifest",
     "Manifest": "store.manifest",
     "MediaType": "store.manifest",

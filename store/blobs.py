@@ -37,7 +37,7 @@ class BlobRef:
 
 
 @unique
-class Installed(StrEnum):
+class CommitOutcome(StrEnum):
     """What became of a finished blob."""
 
     NEW = "new"
@@ -127,7 +127,7 @@ class BlobStore:
             raise IntegrityError(message, code="E_BLOB_SIZE", hint=HEAL)
         return data
 
-    def install(self, partial: Path, ref: BlobRef, *, is_bad: bool = False) -> Installed:
+    def install(self, partial: Path, ref: BlobRef, *, is_bad: bool = False) -> CommitOutcome:
         """Give a finished, synced partial file its final name.
 
         The caller holds the shared lock and has pinned the digest. A file that is there
@@ -139,16 +139,16 @@ class BlobStore:
         """
         target = self.path(ref.digest)
         seen = self.fs.status(target)
-        outcome = Installed.NEW
+        outcome = CommitOutcome.NEW
         if seen is not None:
-            outcome = Installed.RENEWED
+            outcome = CommitOutcome.RENEWED
             is_other = seen.kind is not Kind.FILE or seen.size != ref.size
             if not is_other and self.memo.knows(ref.digest, seen):
                 self.fs.unlink(partial)
-                return Installed.REUSED
+                return CommitOutcome.REUSED
             if is_other or is_bad:
                 self._quarantine(target, seen)
-                outcome = Installed.HEALED
+                outcome = CommitOutcome.HEALED
         self.fs.rename(partial, target)
         self._note(ref.digest)
         return outcome

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
-from store.blobs import BlobRef, BlobStore, BlobWriter, Installed
+from store.blobs import BlobRef, BlobStore, BlobWriter, CommitOutcome
 from store.catalog import Catalog, StoredManifest
 from store.digest import Digest
 from store.durable import write_small
@@ -139,12 +139,12 @@ class Writer:
         path = self.folder / f"{next(self._numbers)}.partial"
         return BlobWriter(self._fs, self._fs.create(path))
 
-    def commit(self, blob: BlobWriter) -> tuple[BlobRef, Installed]:
+    def commit(self, blob: BlobWriter) -> tuple[BlobRef, CommitOutcome]:
         """Make a written blob durable and put it into the store."""
         ref = blob.finish()
         if self._wanted is not None and ref not in self._wanted:
             self._fs.unlink(blob.path)
-            return ref, Installed.REFUSED
+            return ref, CommitOutcome.REFUSED
         # Pin, then look: the other way round gc may take the blob between the two.
         with self._lock.shared():
             self._pin([ref])
@@ -163,7 +163,7 @@ class Writer:
             self._pin(refs)
             return [self._blobs.vouches_for(ref) for ref in refs]
 
-    def put(self, data: bytes) -> tuple[BlobRef, Installed]:
+    def put(self, data: bytes) -> tuple[BlobRef, CommitOutcome]:
         """Put a small blob into the store."""
         blob = self.new_blob()
         try:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from importer.pipeline import ImportRequest, import_model, plan_import
+from importer.pipeline import import_model, plan_import
+from importer.request import ImportRequest
 from store import MediaType, ModelName, Store
 from store.verify import verify
 

@@ -11,18 +11,18 @@ from importer.recipes.options import ask
 from store import Store
 from tests.importer.builders import MODELS, create, manifest_bytes
 from tests.zoo import quantized_judge, readers
-from tests.zoo.quantized_judge import Asked, judge
+from tests.zoo.quantized_judge import QuantizeOptions, judge
 
 MOE = MODELS / "tiny-moe"
 DOWN = "model.layers.0.mlp.down_proj.weight"
 NORM = "model.norm.weight"
 WAYS = [
-    Asked("int4"),
-    Asked("nvfp4"),
-    Asked("mxfp8"),
-    Asked("int4", stacked=True),
-    Asked("int4", "ollama"),
-    Asked("nvfp4", "ollama"),
+    QuantizeOptions("int4"),
+    QuantizeOptions("nvfp4"),
+    QuantizeOptions("mxfp8"),
+    QuantizeOptions("int4", stacked=True),
+    QuantizeOptions("int4", "ollama"),
+    QuantizeOptions("nvfp4", "ollama"),
 ]
 
 
@@ -90,9 +90,9 @@ def test_what_ingot_makes_is_good(tmp_path, fixture, asked):
 
 
 def test_it_counts_what_it_expects(tmp_path):
-    store = quantize(tmp_path / "store", Asked("int4"))
+    store = quantize(tmp_path / "store", QuantizeOptions("int4"))
 
-    verdict = judge(MOE, store.layout.root, "m", Asked("int4"))
+    verdict = judge(MOE, store.layout.root, "m", QuantizeOptions("int4"))
 
     # Gate and up projections of 11 experts, the shared one and the first layer; queries of
     # two layers. The 13 down projections have 32 columns, and int8 takes 64; the two output
@@ -139,12 +139,32 @@ def test_a_layer_of_another_shape_is_seen(store):
 @pytest.mark.parametrize(
     ("made", "expected", "seen"),
     [
-        (Asked("int4", "uniform"), Asked("int4"), "embed_tokens"),
-        (Asked("int8"), Asked("int4"), "expected Target(type='int4', group_size=32)"),
-        (Asked("int4"), Asked("int4", "ollama"), "expected Target(type='int4', group_size=64)"),
-        (Asked("int4", "ollama"), Asked("int4"), "expected Target(type='int4', group_size=32)"),
-        (Asked("int4", stacked=True), Asked("int4"), "experts.0.up_proj.weight is not stored"),
-        (Asked("int4"), Asked("int4", stacked=True), "experts.up_proj.weight is not stored"),
+        (QuantizeOptions("int4", "uniform"), QuantizeOptions("int4"), "embed_tokens"),
+        (
+            QuantizeOptions("int8"),
+            QuantizeOptions("int4"),
+            "expected Target(type='int4', group_size=32)",
+        ),
+        (
+            QuantizeOptions("int4"),
+            QuantizeOptions("int4", "ollama"),
+            "expected Target(type='int4', group_size=64)",
+        ),
+        (
+            QuantizeOptions("int4", "ollama"),
+            QuantizeOptions("int4"),
+            "expected Target(type='int4', group_size=32)",
+        ),
+        (
+            QuantizeOptions("int4", stacked=True),
+            QuantizeOptions("int4"),
+            "experts.0.up_proj.weight is not stored",
+        ),
+        (
+            QuantizeOptions("int4"),
+            QuantizeOptions("int4", stacked=True),
+            "experts.up_proj.weight is not stored",
+        ),
     ],
     ids=str,
 )

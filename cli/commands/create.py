@@ -144,9 +144,10 @@ def create(
     import time
 
     from cli.views.progress import listening
-    from importer.pipeline import ImportRequest, import_model, new_jobs, plan_import
+    from importer.pipeline import import_model, new_jobs, plan_import
     from importer.recipes.options import ask
     from importer.recipes.recipe import Misaligned
+    from importer.request import ImportRequest
     from importer.sources.location import parse_source
     from store import ModelName
 
@@ -184,10 +185,10 @@ def create(
 
 def _print_result(result: ImportResult, plan: Plan, seconds: float, *, json: bool) -> None:
     from cli.views.console import out, out_json, talk, warn
-    from store import Installed
+    from store import CommitOutcome
     from store.text import count, size
 
-    tallies = {outcome: result.tally(outcome) for outcome in Installed}
+    tallies = {outcome: result.tally(outcome) for outcome in CommitOutcome}
     if json:
         document = {
             "name": str(result.name),
@@ -216,7 +217,7 @@ def _print_result(result: ImportResult, plan: Plan, seconds: float, *, json: boo
     words = [
         f"{_VERBS.get(outcome, outcome)} {count(blobs, 'blob')} ({size(nbytes)})"
         for outcome, (blobs, nbytes) in tallies.items()
-        if blobs or outcome is Installed.NEW
+        if blobs or outcome is CommitOutcome.NEW
     ]
     talk(f"{', '.join(words)} in {seconds:.1f} s")
     out([f"{result.name} {result.digest}"])

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from enum import StrEnum, unique
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli.commands.options import JsonOpt, NameArg, StoreOpt, open_store
+from cli.views.sort import Sort
 
 if TYPE_CHECKING:
     from importer.models.description import Description
     from store import Layer, Store
-
-
-@unique
-class Sort(StrEnum):
-    """How tensors are ordered."""
-
-    NAME = "name"
-    SIZE = "size"
-    ERROR = "error"
 
 
 def show(

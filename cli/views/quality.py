@@ -8,8 +8,8 @@ from dataclasses import asdict
 from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
-from cli.commands.show import Sort
 from cli.views.collapse import collapse
+from cli.views.sort import Sort
 from cli.views.text import table
 from importer.codecs.metrics import Deviation
 from importer.models.quality import Quality

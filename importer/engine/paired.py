@@ -21,7 +21,7 @@ _OLD_KEY: Final = "data"
 """Of the single tensor in an older form of the format."""
 
 
-class Beside(NamedTuple):
+class ChunkPair(NamedTuple):
     """A chunk, both sides valid until the next.
 
     Attributes:
@@ -45,7 +45,7 @@ class Beside(NamedTuple):
         return [len(part) for part in self.parts] == expected
 
 
-def beside(store: Store, job: BlobPlan | FilePlan, ref: BlobRef) -> Iterator[Beside]:
+def beside(store: Store, job: BlobPlan | FilePlan, ref: BlobRef) -> Iterator[ChunkPair]:
     """Read a planned blob's source and a stored blob with the same tensors together.
 
     Others may have written the blob: its own header says where its tensors are.
@@ -66,7 +66,7 @@ def beside(store: Store, job: BlobPlan | FilePlan, ref: BlobRef) -> Iterator[Bes
                 file = chunk.file
             rows = buffer[: chunk.nbytes]
             read_exactly(chunk.file, descriptor, rows, chunk.offset)
-            yield Beside(chunk, done, rows, tuple(stored.parts(chunk, done)))
+            yield ChunkPair(chunk, done, rows, tuple(stored.parts(chunk, done)))
             done = 0 if chunk.ends_tensor else done + chunk.nbytes
 
 

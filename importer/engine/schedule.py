@@ -27,7 +27,7 @@ class _Kernels(Enum):
     READY = auto()
 
 
-class Agenda:
+class JobQueue:
     """The jobs that wait, for several workers; the largest is the next.
 
     Kernels are made ready by who waits for the workers, and not before one of them needs

@@ -26,7 +26,7 @@ class StoppedError(Exception):
     """Another blob failed, so this one is given up."""
 
 
-class Placed(NamedTuple):
+class EncodedChunk(NamedTuple):
     """A chunk whose parts are in the file of the blob, to be hashed when it is their turn.
 
     Attributes:
@@ -45,8 +45,8 @@ class _Turn:
     """A chunk and who encodes it: a task of another thread, or we."""
 
     chunk: Chunk
-    task: Future[Placed] | None
-    placed: Placed | None = None
+    task: Future[EncodedChunk] | None
+    placed: EncodedChunk | None = None
 
     @property
     def is_done(self) -> bool:
@@ -58,7 +58,7 @@ class _Turn:
         return self.placed is None and (self.task is None or self.task.cancel())
 
 
-class Crew:
+class WorkerPool:
     """Encodes the chunks of blobs, with as many threads as are free for each.
 
     A thread that fills a blob does its chunks itself while every thread has a blob. When
@@ -110,7 +110,7 @@ class Crew:
             with self.buffer(chunk.nbytes) as buffer:
                 yield chunk, self._read(chunk, buffer)
 
-    def place(self, job: Job, blob: BlobWriter) -> Generator[Placed]:
+    def place(self, job: Job, blob: BlobWriter) -> Generator[EncodedChunk]:
         """Encode a blob's chunks and write what they become; give them in their order."""
         chunks = cut(job, CHUNK)
         ahead: deque[_Turn] = deque()
@@ -134,7 +134,7 @@ class Crew:
                 if turn.task is not None and not turn.task.cancel():
                     turn.task.exception()
 
-    def _first(self, ahead: deque[_Turn], blob: BlobWriter) -> Placed:
+    def _first(self, ahead: deque[_Turn], blob: BlobWriter) -> EncodedChunk:
         """Give the first of some chunks; while others have it, do what nobody has begun."""
         first = ahead[0]
         while first.placed is None and not first.is_done:
@@ -152,13 +152,13 @@ class Crew:
         # One more than there are threads, so that none waits for this one to hash.
         return min(idle // max(1, self._busy) + 1, _DEEPEST) if idle > 0 else 0
 
-    def _place(self, chunk: Chunk, blob: BlobWriter) -> Placed:
+    def _place(self, chunk: Chunk, blob: BlobWriter) -> EncodedChunk:
         buffer = self._take_buffer(chunk.nbytes)
         rows = self._read(chunk, memoryview(buffer))
         encoded = chunk.codec.encode(rows) if chunk.nbytes else Encoded(())
         for part, offset in zip(encoded.parts, chunk.targets, strict=False):
             blob.place(part, offset)
-        return Placed(chunk, rows, encoded, buffer)
+        return EncodedChunk(chunk, rows, encoded, buffer)
 
     def _read(self, chunk: Chunk, buffer: memoryview) -> memoryview:
         if self.stop.is_set():

@@ -14,11 +14,11 @@ from importer.codecs import registry
 from importer.codecs.base import Codec
 from importer.engine.chunks import Chunk
 from importer.engine.reuse import Job, Reuse
-from importer.engine.schedule import Agenda
-from importer.engine.workers import Crew
+from importer.engine.schedule import JobQueue
+from importer.engine.workers import WorkerPool
 from importer.events import BlobDone, Compiling, Event, Listener, NoKernels, Wrote
 from importer.planning.plan import BlobPlan, FilePlan, TensorPlan
-from store import BlobRef, Installed
+from store import BlobRef, CommitOutcome
 from store.blobs import BlobWriter
 from store.errors import InputError
 from store.text import printable
@@ -38,7 +38,7 @@ class Written:
     """A blob of the plan that is in the store."""
 
     ref: BlobRef
-    installed: Installed
+    installed: CommitOutcome
 
 
 def write_blobs(  # noqa: PLR0913 - each is another side of it
@@ -115,12 +115,12 @@ class _Engine:
         if not left:
             return
         count = min(threads, len(left))
-        self._agenda = Agenda(self._jobs, left, count)
+        self._agenda = JobQueue(self._jobs, left, count)
         committers = max(count, _COMMITTERS)
         # Unfinished blobs are open files, and content that only the page cache has.
         self._backlog = threading.Semaphore(count + committers)
         with (
-            Crew(threads, self._stop) as self._crew,
+            WorkerPool(threads, self._stop) as self._crew,
             ThreadPoolExecutor(committers) as self._committers,
             ThreadPoolExecutor(count) as workers,
         ):
@@ -179,9 +179,9 @@ class _Engine:
 
     def _reused(self, number: int, ref: BlobRef) -> None:
         name = _name(self._jobs[number])
-        self.done[number] = Written(ref, Installed.REUSED)
+        self.done[number] = Written(ref, CommitOutcome.REUSED)
         self._tell(Wrote(name, ref.size))
-        self._tell(BlobDone(name, ref.size, Installed.REUSED))
+        self._tell(BlobDone(name, ref.size, CommitOutcome.REUSED))
 
     def _make(self, number: int, job: Job) -> None:
         blob = self._writer.new_blob()

@@ -18,7 +18,7 @@ from importer.hub.errors import OfflineError, UnreachableError
 from importer.hub.repository import Hub, HubFile, Listing
 from importer.sources import hub_cache
 from importer.sources.file import Identity, SourceFile, find
-from importer.sources.location import HubSource
+from importer.sources.location import HubRepository
 from importer.sources.selection import Needed, needed, visible
 from importer.sources.tree import Origin, Tree, read_tree
 from store import limits
@@ -39,7 +39,7 @@ _Item = TypeVar("_Item")
 
 @contextlib.contextmanager
 def fetched(
-    source: HubSource, variant: str | None, listen: Listener, *, only_headers: bool = False
+    source: HubRepository, variant: str | None, listen: Listener, *, only_headers: bool = False
 ) -> Iterator[Tree]:
     """Give the files of a repository; those that the import reads are in the cache.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from importer.hub.errors import odd_answer, refused, translated
 from importer.sources import hub_cache
-from importer.sources.location import HubSource
+from importer.sources.location import HubRepository
 from store import limits
 from store.errors import InputError
 from store.paths import why_unsafe
@@ -66,7 +66,7 @@ class Hub:
         stop: ends transfers between two chunks.
     """
 
-    def __init__(self, source: HubSource) -> None:
+    def __init__(self, source: HubRepository) -> None:
         """Read nothing yet, but what the environment says of hub_cache, endpoint and token."""
         from huggingface_hub import HfApi, constants  # noqa: PLC0415
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Final
 
 from importer.codecs.spec import KEEP
-from importer.pipeline import ImportRequest
 from importer.recipes.document import from_document
 from importer.recipes.recipe import PLAIN, Misaligned, Recipe
 from importer.recipes.toml_file import presets, read_recipe
+from importer.request import ImportRequest
 from importer.sources.hub_cache import repository_of
-from importer.sources.location import HubSource
+from importer.sources.location import HubRepository
 from store import IngotError, Layer, MediaType, ModelName, Store, limits
 from store.catalog import StoredManifest
 from store.json import Json, JsonError, loads
@@ -25,7 +25,7 @@ _RULES_ALONE: Final = "rules"
 
 
 @dataclass(frozen=True, slots=True)
-class Making:
+class Provenance:
     """What is known of how a model was made.
 
     Nothing of it need be true: the record may be damaged, or by another hand. What is made
@@ -39,7 +39,7 @@ class Making:
     """
 
     name: ModelName
-    sources: tuple[Path | HubSource, ...]
+    sources: tuple[Path | HubRepository, ...]
     variant: str | None
     recipe: Mapping[str, Json] | None
     report: bool = False
@@ -97,7 +97,9 @@ def _flags(recipe: Recipe) -> Iterator[str]:
         yield "--allow-nonfinite"
 
 
-def making_of(store: Store, stored: StoredManifest, source: Path | None = None) -> Making:
+def provenance_of(
+    store: Store, stored: StoredManifest, source: Path | None = None
+) -> Provenance:
     """Tell how a model was made.
 
     Args:
@@ -111,7 +113,7 @@ def making_of(store: Store, stored: StoredManifest, source: Path | None = None) 
     manifest = stored.parse()
     ours = _record(store, manifest.config)
     variant, recipe = ours.get("variant"), ours.get("recipe")
-    return Making(
+    return Provenance(
         stored.name,
         tuple(_sources(store, stored, ours)) if source is None else (source,),
         variant if isinstance(variant, str) else None,
@@ -132,7 +134,7 @@ def _record(store: Store, config: Layer) -> Mapping[str, Json]:
 
 def _sources(
     store: Store, stored: StoredManifest, ours: Mapping[str, Json]
-) -> Iterator[Path | HubSource]:
+) -> Iterator[Path | HubRepository]:
     local = store.memo.origin(stored.digest)
     if local is not None:
         yield local
@@ -145,6 +147,6 @@ def _sources(
     repository, commit = named
     if isinstance(repository, str) and isinstance(commit, str):
         try:
-            yield HubSource.checked(repository, commit)
+            yield HubRepository.checked(repository, commit)
         except IngotError:
             return

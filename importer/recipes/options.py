@@ -8,7 +8,7 @@ from typing import Final
 
 from importer.codecs.spec import Downcast, QuantSpec, Target, parse_target
 from importer.recipes.recipe import FLOATS, PLAIN, Misaligned, Recipe, Rule
-from importer.recipes.toml_file import RecipeFile, read_recipe
+from importer.recipes.toml_file import RecipeTemplate, read_recipe
 from importer.sources.classification import Classification
 from store import limits
 from store.errors import UsageError
@@ -30,7 +30,7 @@ The first decides: GPT-NeoX calls its output layer `embed_out`, and a tower has 
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QuantizeOptions:
     """What was asked for, checked as far as that goes without a model.
 
     Attributes:
@@ -43,7 +43,7 @@ class Asked:
 
     target: Target = None
     group_size: int | None = None
-    base: RecipeFile | None = None
+    base: RecipeTemplate | None = None
     rules: tuple[Rule, ...] = ()
     misaligned: Misaligned | None = None
     stacked: bool | None = None
@@ -82,7 +82,7 @@ def ask(  # noqa: PLR0913 - as many as there are flags
     misaligned: Misaligned | None = None,
     stacked: bool | None = None,
     allow_nonfinite: bool = False,
-) -> Asked:
+) -> QuantizeOptions:
     """Read what was asked for, as it is spelled on a command line.
 
     Args:
@@ -109,10 +109,12 @@ def ask(  # noqa: PLR0913 - as many as there are flags
     own = [_rule(text) for text in rules]
     wanted = {} if roles is None else roles
     own += [_role(role, text) for role in _ROLES if (text := wanted.get(role)) is not None]
-    return Asked(target, group_size, base, tuple(own), misaligned, stacked, allow_nonfinite)
+    return QuantizeOptions(
+        target, group_size, base, tuple(own), misaligned, stacked, allow_nonfinite
+    )
 
 
-def _target(base: RecipeFile, target: Target) -> Target:
+def _target(base: RecipeTemplate, target: Target) -> Target:
     if base.asks:
         target = target or (parse_target(base.type) if base.type else None)
         if target is None:
@@ -141,7 +143,9 @@ def _group_size(quantize: str, target: Target, group_size: int | None) -> int | 
     return target.group_size if target.has_bias else None
 
 
-def _check_group_size(base: RecipeFile | None, target: Target, group_size: int | None) -> None:
+def _check_group_size(
+    base: RecipeTemplate | None, target: Target, group_size: int | None
+) -> None:
     if group_size is None:
         return
     if target is None and (base is None or base.group_size is None):

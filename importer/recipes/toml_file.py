@@ -45,7 +45,7 @@ class _Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class RecipeFile:
+class RecipeTemplate:
     """A recipe as it was written.
 
     Attributes:
@@ -108,7 +108,7 @@ def presets() -> list[str]:
     return sorted(path.stem for path in _PRESETS.glob("*.toml"))
 
 
-def read_recipe(name: str) -> RecipeFile:
+def read_recipe(name: str) -> RecipeTemplate:
     """Read a preset, or the file of a user.
 
     Raises:
@@ -145,7 +145,7 @@ def _any_matches(globs: Sequence[str], words: Sequence[str]) -> bool:
     return any(fnmatchcase(word, glob) for glob in globs for word in words)
 
 
-def _parse(name: str, data: bytes, *, is_preset: bool) -> RecipeFile:
+def _parse(name: str, data: bytes, *, is_preset: bool) -> RecipeTemplate:
     try:
         text = data.decode()
         if _LONG_KEY.search(text):
@@ -159,7 +159,7 @@ def _parse(name: str, data: bytes, *, is_preset: bool) -> RecipeFile:
 
 def read_document(
     name: str, document: dict[str, Any], *, is_preset: bool = False
-) -> RecipeFile:
+) -> RecipeTemplate:
     """Read a recipe that was parsed already.
 
     Raises:
@@ -180,7 +180,7 @@ def read_document(
     misaligned = table.word("misaligned", Misaligned.KEEP, set(Misaligned))
     stacked = table.word("experts", PACKED, {PACKED, STACKED})
     nonfinite = table.word("nonfinite", "error", {"error", ALLOW})
-    found = RecipeFile(
+    found = RecipeTemplate(
         table.text("name", name),
         table.text("type", ""),
         group_size or None,

@@ -17,7 +17,7 @@ _HINT: Final = "A model on the Hub is named `hf:org/repo` or `hf:org/repo@revisi
 
 
 @dataclass(frozen=True, slots=True)
-class HubSource:
+class HubRepository:
     """A model repository on the Hub.
 
     Attributes:
@@ -32,7 +32,7 @@ class HubSource:
         return f"hf:{self.repository}@{self.revision}"
 
     @classmethod
-    def checked(cls, repository: str, revision: str = "main") -> HubSource:
+    def checked(cls, repository: str, revision: str = "main") -> HubRepository:
         """Name a repository in words that come from elsewhere.
 
         Raises:
@@ -41,7 +41,7 @@ class HubSource:
         return _checked(cls(repository, revision))
 
 
-def parse_source(text: str) -> Path | HubSource:
+def parse_source(text: str) -> Path | HubRepository:
     """Understand SOURCE: `hf:org/repo[@revision]`, `hf.co/org/repo`, a web address, a path.
 
     What exists as a path is one.
@@ -57,7 +57,9 @@ def parse_source(text: str) -> Path | HubSource:
         return path
     if text.startswith("hf:"):
         repository, at, revision = text[3:].removeprefix("//").partition("@")
-        return _checked(HubSource(repository, revision) if at else HubSource(repository))
+        return _checked(
+            HubRepository(repository, revision) if at else HubRepository(repository)
+        )
     if text.startswith(("hf.co/", "huggingface.co/")) or "://" in text:
         return _parse_address(text)
     if _SHORT.fullmatch(text):
@@ -69,7 +71,7 @@ def parse_source(text: str) -> Path | HubSource:
     return path
 
 
-def _parse_address(text: str) -> HubSource:
+def _parse_address(text: str) -> HubRepository:
     from huggingface_hub import constants, parse_hf_uri  # noqa: PLC0415
 
     try:
@@ -88,10 +90,12 @@ def _parse_address(text: str) -> HubSource:
             code="E_USAGE",
             hint=f"{_HINT}, also where the revision has a `/`",
         )
-    return _checked(HubSource(uri.id, uri.revision) if uri.revision else HubSource(uri.id))
+    return _checked(
+        HubRepository(uri.id, uri.revision) if uri.revision else HubRepository(uri.id)
+    )
 
 
-def _checked(source: HubSource) -> HubSource:
+def _checked(source: HubRepository) -> HubRepository:
     from huggingface_hub.errors import HFValidationError  # noqa: PLC0415
     from huggingface_hub.utils import validate_repo_id  # noqa: PLC0415
 

@@ -13,11 +13,11 @@ from importer.codecs.grouped import Grouped
 from importer.codecs.registry import codec_for
 from importer.codecs.spec import QUANT_TYPES, with_group_size
 from importer.engine.paired import beside
-from importer.models.provenance import making_of
+from importer.models.provenance import provenance_of
 from importer.pipeline import plan_import
 from importer.planning.plan import BlobPlan, FilePlan, Plan, TensorPlan
 from importer.sources.stored.tensors import StoredTensor, read_layer
-from importer.verification.error_bounds import Foreign
+from importer.verification.error_bounds import ErrorBoundCheck
 from store import BlobRef, Layer, MediaType, ModelName, Store
 from store.errors import IngotError, in_words, is_exhausted
 from store.findings import Finding, Problem
@@ -74,7 +74,7 @@ def compare(
     """
     stored = store.catalog.get(name)
     manifest = stored.parse()
-    making = making_of(store, stored, source)
+    making = provenance_of(store, stored, source)
     (request,) = making.requests(jobs)
     # Of another source a rule may well find nothing; what then differs is what we tell.
     rules = tuple(replace(rule, optional=True) for rule in request.recipe.rules)
@@ -92,7 +92,7 @@ def compare(
     compared = [job for job, _ in pairs.jobs if isinstance(job, BlobPlan)]
     total = sum(_source_nbytes(job) for job, _ in pairs.jobs)
     _prepare(compared, is_ours=pairs.is_ours)
-    foreign, stop = Foreign(), Stop()
+    foreign, stop = ErrorBoundCheck(), Stop()
 
     def tell(nbytes: int) -> None:
         stop.check()
@@ -118,7 +118,7 @@ class _Comparer:
     """Compares one job; a call gives subject and message of each difference."""
 
     store: Store
-    foreign: Foreign
+    foreign: ErrorBoundCheck
     tell: Callable[[int], None]
     pairs: _Pairs
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from importer.codecs.grouped import Grouped
 from importer.codecs.metrics import Deviation
 from importer.codecs.spec import Mode, QuantSpec
-from importer.engine.paired import Beside
+from importer.engine.paired import ChunkPair
 
 if TYPE_CHECKING:
     from importer.codecs.measure import Measure
@@ -78,7 +78,7 @@ def bound(spec: QuantSpec, dtype: str, found: Deviation) -> float:
     return _SLACK * (math.sqrt(spec.group_size) * relative + beyond + absolute / size)
 
 
-class Foreign:
+class ErrorBoundCheck:
     """Decodes tensors of others and compares them with their source; for many threads."""
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class Foreign:
         self._worst: dict[str, tuple[float, str]] = {}
         self._counts: dict[str, int] = {}
 
-    def look(self, pair: Beside) -> str | None:
+    def look(self, pair: ChunkPair) -> str | None:
         """Take a chunk; say what is wrong with the tensor when it was the last one."""
         from importer.codecs.measure import Measure  # noqa: PLC0415 - it imports numpy
 

@@ -14,12 +14,13 @@ from importer.engine.space import check_space
 from importer.engine.write import Written, write_blobs
 from importer.events import Listener, Planned
 from importer.models.config import config_bytes
-from importer.models.provenance import making_of
+from importer.models.provenance import provenance_of
 from importer.models.quality import quality_bytes
-from importer.pipeline import ImportRequest, plan_import
+from importer.pipeline import plan_import
 from importer.planning.plan import BlobPlan, Plan
-from importer.sources.location import HubSource
-from store import Digest, Installed, Layer, Manifest, MediaType, Store
+from importer.request import ImportRequest
+from importer.sources.location import HubRepository
+from store import CommitOutcome, Digest, Layer, Manifest, MediaType, Store
 from store.catalog import StoredManifest
 from store.errors import (
     IngotError,
@@ -44,7 +45,7 @@ class Repaired(NamedTuple):
     digest: Digest
     size: int
     what: str
-    source: Path | HubSource
+    source: Path | HubRepository
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class _Attempt:
         self.model.reasons.append(f"`{self.request.source}` {reason}")
 
 
-class Healing:
+class Rebuilder:
     """Makes blobs again, and puts those that come out as they were into their places."""
 
     def __init__(
@@ -140,7 +141,7 @@ class Healing:
         if not any(self._lacking(model)):
             return
         try:
-            requests = making_of(self._store, model.stored, self._source).requests(
+            requests = provenance_of(self._store, model.stored, self._source).requests(
                 self._threads
             )
         except IngotError as error:
@@ -252,7 +253,7 @@ class Healing:
         is_report = layer.media_type == MediaType.QUALITY
         what = layer.name or ("report of quality" if is_report else "configuration")
         ref = done.ref
-        if done.installed is Installed.REFUSED:
+        if done.installed is CommitOutcome.REFUSED:
             digests = f"{ref.digest} there, {layer.digest} in the model"
             attempt.fails(f"changed: `{what}` gives {digests}")
         elif self._lacks(ref.digest):

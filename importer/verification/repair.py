@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from importer.events import Listener, silent
-from importer.models.provenance import Making, making_of
-from importer.verification.rebuild import DamagedModel, Healing, Repaired
+from importer.models.provenance import Provenance, provenance_of
+from importer.verification.rebuild import DamagedModel, Rebuilder, Repaired
 from store import Digest, ModelName, Store
 from store.errors import BusyError, IngotError, IntegrityError, UnsupportedError, in_words
 from store.findings import Finding, Problem, Report
@@ -32,7 +32,7 @@ class Quarantined(NamedTuple):
     models: tuple[str, ...]
 
 
-class Loss(NamedTuple):
+class Unrepaired(NamedTuple):
     """A model that is still damaged.
 
     Attributes:
@@ -58,7 +58,7 @@ class Repair:
     repaired: tuple[Repaired, ...] = ()
     quarantined: tuple[Quarantined, ...] = ()
     remaining: tuple[Finding, ...] = ()
-    losses: tuple[Loss, ...] = ()
+    losses: tuple[Unrepaired, ...] = ()
     hindrance: str = ""
 
 
@@ -95,7 +95,7 @@ class Repairer:
         found = map(_digest, report.findings)
         suspects = self._examine({digest for digest in found if digest is not None})
         models = self._models(suspects, names)
-        healing = Healing(self.store, suspects, self.source, self.threads, self.listen)
+        healing = Rebuilder(self.store, suspects, self.source, self.threads, self.listen)
         repaired = healing.run(models) if models else ()
         healed = {blob.digest for blob in repaired}
         sick = {digest: found for digest, found in suspects.items() if digest not in healed}
@@ -159,7 +159,7 @@ class Repairer:
     def _is_there(self, name: ModelName) -> bool:
         return self.store.fs.status(self.store.catalog.path(name)) is not None
 
-    def _loss(self, model: str, damaged: Iterable[DamagedModel]) -> Loss:
+    def _loss(self, model: str, damaged: Iterable[DamagedModel]) -> Unrepaired:
         reasons = [
             reason
             for other in damaged
@@ -168,11 +168,11 @@ class Repairer:
         ]
         name = ModelName.parse(model)
         try:
-            making = making_of(self.store, self.store.catalog.get(name), self.source)
+            making = provenance_of(self.store, self.store.catalog.get(name), self.source)
         except (IngotError, OSError) as error:
-            making = Making(name, () if self.source is None else (self.source,), None, None)
+            making = Provenance(name, () if self.source is None else (self.source,), None, None)
             reasons.append(in_words(error))
-        return Loss(model, making.command, tuple(dict.fromkeys(reasons)))
+        return Unrepaired(model, making.command, tuple(dict.fromkeys(reasons)))
 
 
 def _digest(finding: Finding) -> Digest | None:

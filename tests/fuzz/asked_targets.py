@@ -12,7 +12,7 @@ from importer.recipes.document import from_document, spelled, to_document, to_to
 from importer.recipes.options import ask
 from importer.recipes.recipe import PLAIN, Recipe
 from importer.recipes.toml_file import read_recipe
-from importer.sources.location import HubSource, parse_source
+from importer.sources.location import HubRepository, parse_source
 from store.errors import IngotError
 from store.json import JsonError, dumps, loads
 from store.text import is_printable
@@ -89,7 +89,7 @@ def source(data: bytes) -> None:
         shown = str(refused)
         assert is_printable(shown)
         return
-    if isinstance(found, HubSource):
+    if isinstance(found, HubRepository):
         assert parse_source(str(found)) == found
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from importer.models.description import describe
-from importer.models.provenance import making_of
+from importer.models.provenance import provenance_of
 from store import Digest, Layer, Manifest, ModelName, Store
 from store.errors import IngotError
 from store.fs import FileSystem
@@ -64,7 +64,7 @@ def record(data: bytes) -> None:
     manifest.parent.mkdir(parents=True, exist_ok=True)
     manifest.write_bytes(Manifest(config, ()).to_bytes())
     store.blobs.path(DIGEST).write_bytes(data)
-    making = making_of(store, store.catalog.get(NAME))
+    making = provenance_of(store, store.catalog.get(NAME))
     assert making.command.startswith("ingot create m:latest")
     try:
         making.requests(1)

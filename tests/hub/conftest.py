@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from huggingface_hub import close_session, constants
 
-from importer.pipeline import ImportRequest, import_model, plan_import
+from importer.pipeline import import_model, plan_import
+from importer.request import ImportRequest
 from store import ModelName, Store
 from tests.hub.server import HubServer
 

@@ -10,13 +10,13 @@ from huggingface_hub import constants
 from importer.events import silent
 from importer.hub.fetch import fetched
 from importer.hub.repository import Hub
-from importer.sources.location import HubSource
+from importer.sources.location import HubRepository
 from store.errors import IngotError, InputError
 from tests.hub.server import GOOD_TOKEN, Fault, sha256
 
 pytestmark = pytest.mark.usefixtures("in_process")
 API = "/api/models"
-MODEL = HubSource("org/model")
+MODEL = HubRepository("org/model")
 
 
 def failure(source=MODEL):
@@ -39,7 +39,7 @@ def model(hub, llama):
 def test_a_missing_repository_is_not_found_with_a_token(monkeypatch):
     monkeypatch.setenv("HF_TOKEN", GOOD_TOKEN)
 
-    error = failure(HubSource("org/none"))
+    error = failure(HubRepository("org/none"))
 
     assert facts(error) == (9, "E_HUB_REPOSITORY")
     assert "`org/none`" in str(error)
@@ -49,7 +49,7 @@ def test_a_missing_repository_is_not_found_with_a_token(monkeypatch):
 def test_without_a_token_it_may_be_missing_or_private(model, llama, name):
     model.add("org/private", llama, private=True)
 
-    error = failure(HubSource(name))
+    error = failure(HubRepository(name))
 
     assert facts(error) == (11, "E_HUB_UNAUTHORIZED")
     assert "has no model repository" in str(error)
@@ -69,12 +69,12 @@ def test_a_wrong_token_is_refused_and_not_shown(hub, ingot, llama, token):
 def test_a_gated_repository_names_the_way_in(model, llama):
     model.add("org/gated", llama, gated=True)
 
-    assert facts(failure(HubSource("org/gated"))) == (11, "E_HUB_GATED")
+    assert facts(failure(HubRepository("org/gated"))) == (11, "E_HUB_GATED")
 
 
 @pytest.mark.usefixtures("model")
 def test_a_missing_revision_is_not_found():
-    assert facts(failure(HubSource("org/model", "v2"))) == (9, "E_HUB_REVISION")
+    assert facts(failure(HubRepository("org/model", "v2"))) == (9, "E_HUB_REVISION")
 
 
 @pytest.mark.parametrize("place", [API, "/resolve/"])
@@ -227,7 +227,7 @@ def test_unsafe_names_are_refused(hub, name):
     hub.add("org/model", {"model.safetensors": b"", name: b""})
 
     with pytest.raises(InputError) as caught:
-        Hub(HubSource("org/model")).listing()
+        Hub(HubRepository("org/model")).listing()
 
     assert caught.value.code == "E_PATH"
     assert str(caught.value).isprintable()

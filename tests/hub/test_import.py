@@ -9,8 +9,9 @@ from huggingface_hub import constants
 
 from importer.events import Fetched, Fetching, Received
 from importer.hub.repository import fetch
-from importer.pipeline import ImportRequest, plan_import
-from importer.sources.location import HubSource, parse_source
+from importer.pipeline import plan_import
+from importer.request import ImportRequest
+from importer.sources.location import HubRepository, parse_source
 from store import ModelName, Store
 from tests.hub.conftest import MODELS, read_files, read_model
 from tests.hub.server import GOOD_TOKEN, sha256
@@ -28,7 +29,7 @@ KEPT = {
     "tokenizer.model",
     "tokenizer_config.json",
 }
-LLAMA = HubSource("org/tiny-llama")
+LLAMA = HubRepository("org/tiny-llama")
 
 
 def write_files(directory, files):
@@ -106,7 +107,7 @@ def test_a_variant_is_that_of_a_local_clone(hub, in_process, tmp_path):
     hub.add("org/pipeline", files)
 
     here, _ = in_process.create(write_files(tmp_path / "clone", files), "fp16")
-    there, _ = in_process.create(HubSource("org/pipeline"), "fp16")
+    there, _ = in_process.create(HubRepository("org/pipeline"), "fp16")
 
     assert there == here
     assert variant in hub.asked_for()
@@ -139,7 +140,7 @@ def test_a_branch_that_moved_is_fetched_but_for_what_stayed(
     hub.forget_requests()
 
     second = in_process.create(LLAMA)
-    pinned = in_process.create(HubSource("org/tiny-llama", old))
+    pinned = in_process.create(HubRepository("org/tiny-llama", old))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     offline = in_process.create(LLAMA)
 
@@ -186,7 +187,7 @@ def test_the_token_opens_what_is_private_and_goes_nowhere_else(
     hub.add("org/private", llama, private=True)
     monkeypatch.setenv("HF_TOKEN", GOOD_TOKEN)
 
-    in_process.create(HubSource("org/private"))
+    in_process.create(HubRepository("org/private"))
 
     tokens = {storage: set() for storage in (False, True)}
     for seen in hub.requests:

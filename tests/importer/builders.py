@@ -10,9 +10,10 @@ import struct
 from importlib.util import find_spec
 from pathlib import Path
 
-from importer.pipeline import ImportRequest, import_model, plan_import
+from importer.pipeline import import_model, plan_import
 from importer.planning.planner import make_plan
 from importer.recipes.recipe import PLAIN
+from importer.request import ImportRequest
 from importer.sources.classification import classify
 from importer.sources.file import Identity, SourceFile
 from importer.sources.inventory import Inventory

@@ -12,8 +12,9 @@ import pytest
 
 import importer.pipeline
 from importer.events import BlobDone, Planned, Published, Scanned, Wrote
-from importer.pipeline import ImportRequest, plan_import
-from store import Digest, Installed, ModelName, Store
+from importer.pipeline import plan_import
+from importer.request import ImportRequest
+from store import CommitOutcome, Digest, ModelName, Store
 from store.errors import UsageError
 from store.writer import BlobsGoneError
 from tests.check_store import check_store, snapshot
@@ -125,9 +126,9 @@ def test_the_result_tells_what_became_of_the_blobs(store):
     total = sum(map(len, blobs(store).values()))
 
     assert first.replaced is None
-    assert first.tally(Installed.NEW) == (len(blobs(store)), total)
-    assert again.tally(Installed.NEW) == (0, 0)
-    assert again.tally(Installed.REUSED) == first.tally(Installed.NEW)
+    assert first.tally(CommitOutcome.NEW) == (len(blobs(store)), total)
+    assert again.tally(CommitOutcome.NEW) == (0, 0)
+    assert again.tally(CommitOutcome.REUSED) == first.tally(CommitOutcome.NEW)
     assert first.digest == again.digest == Digest.of(manifest_bytes(store, "again"))
 
 
@@ -146,7 +147,7 @@ def test_equal_tensors_of_one_name_share_a_blob(store, tmp_path):
     create(store, model(tmp_path / "a", tensors, config={"a": 1}), "a")
     result = create(store, model(tmp_path / "b", {**tensors, "v": ("U8", (1,))}), "b")
 
-    assert result.tally(Installed.REUSED)[0] == 1
+    assert result.tally(CommitOutcome.REUSED)[0] == 1
 
 
 def test_a_name_is_replaced_and_its_blobs_stay(store):

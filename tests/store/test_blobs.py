@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from store.blobs import BlobRef, Installed, missing
+from store.blobs import BlobRef, CommitOutcome, missing
 from store.digest import Digest
 from store.errors import IntegrityError
 from store.fs import FileSystem, Kind
@@ -37,7 +37,7 @@ def quarantined(store):
 
 
 def test_a_new_blob_is_new(store):
-    assert put(store) == (REF, Installed.NEW)
+    assert put(store) == (REF, CommitOutcome.NEW)
 
 
 def test_a_blob_has_the_content_that_was_written(store):
@@ -64,13 +64,13 @@ def test_a_blob_can_be_read_by_all_whatever_the_umask(store, umask):
 
 
 def test_an_empty_blob_is_a_blob(store):
-    assert put(store, b"") == (ref_of(b""), Installed.NEW)
+    assert put(store, b"") == (ref_of(b""), CommitOutcome.NEW)
 
 
 def test_a_blob_that_is_there_is_reused(store):
     put(store)
 
-    assert put(store) == (REF, Installed.REUSED)
+    assert put(store) == (REF, CommitOutcome.REUSED)
 
 
 def test_a_known_blob_is_not_touched(store):
@@ -88,7 +88,7 @@ def test_what_was_not_synced_is_known_to_nobody(store):
     put(hasty)
     hasty.close()
 
-    assert put(store) == (REF, Installed.RENEWED)
+    assert put(store) == (REF, CommitOutcome.RENEWED)
 
 
 def test_a_blob_that_the_memo_does_not_know_is_renewed(store):
@@ -105,7 +105,7 @@ def test_a_blob_that_the_memo_does_not_know_is_renewed(store):
 def test_a_blob_of_another_size_is_healed(store, content):
     damage(store, content)
 
-    assert put(store) == (REF, Installed.HEALED)
+    assert put(store) == (REF, CommitOutcome.HEALED)
     assert content_of(store) == CONTENT
 
 
@@ -142,14 +142,14 @@ def test_a_blob_that_is_a_directory_is_replaced(store):
     path.mkdir()
     (path / "file").write_bytes(b"x")
 
-    assert put(store)[1] is Installed.HEALED
+    assert put(store)[1] is CommitOutcome.HEALED
     assert content_of(store) == CONTENT
 
 
 def test_a_blob_that_is_a_fifo_is_replaced(store):
     os.mkfifo(store.blobs.path(REF.digest))
 
-    assert put(store)[1] is Installed.HEALED
+    assert put(store)[1] is CommitOutcome.HEALED
     assert content_of(store) == CONTENT
 
 
@@ -164,7 +164,7 @@ def test_a_blob_that_is_a_fifo_is_replaced(store):
     ids=["bytearray", "bytes", "integers", "matrix"],
 )
 def test_a_chunk_is_its_bytes_whatever_its_items_are(store, chunk):
-    assert put(store, chunk) == (ref_of(bytes(chunk)), Installed.NEW)
+    assert put(store, chunk) == (ref_of(bytes(chunk)), CommitOutcome.NEW)
 
 
 def test_the_buffer_of_a_chunk_may_be_used_again(store):
@@ -221,7 +221,7 @@ def test_a_blob_is_healed_where_there_are_no_hard_links(tmp_path):
         store.prepare()
         damage(store, b"bad")
 
-        assert put(store)[1] is Installed.HEALED
+        assert put(store)[1] is CommitOutcome.HEALED
         assert content_of(store) == CONTENT
 
 

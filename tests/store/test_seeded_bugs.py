@@ -7,7 +7,7 @@ import itertools
 
 import pytest
 
-from store.blobs import BlobStore, BlobWriter, Installed
+from store.blobs import BlobStore, BlobWriter, CommitOutcome
 from store.catalog import Catalog
 from store.durable import write_small
 from store.fs import Kind
@@ -143,7 +143,7 @@ def trust_a_name(patch):
 
     def trusting(self, partial, ref, **how):
         if self.status(ref.digest) is not None:
-            return Installed.REUSED
+            return CommitOutcome.REUSED
         return install(self, partial, ref, **how)
 
     patch.setattr(BlobStore, "install", trusting)
@@ -208,7 +208,7 @@ def look_before_the_lock(patch):
         seen = self._blobs.holds(ref)
         with self._lock.shared():
             self._pin([ref])
-            return ref, Installed.REUSED if seen else self._blobs.install(blob.path, ref)
+            return ref, CommitOutcome.REUSED if seen else self._blobs.install(blob.path, ref)
 
     patch.setattr(Writer, "commit", hasty)
 

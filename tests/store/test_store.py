@@ -188,7 +188,7 @@ def test_who_knows_who_can_write_there_may_allow_it(store):
     Store(store.layout.root, allow_unsafe=True).prepare()
 
 
-class Foreign(FileSystem):
+class ErrorBoundCheck(FileSystem):
     """Everything belongs to somebody else."""
 
     def status(self, path):
@@ -198,7 +198,7 @@ class Foreign(FileSystem):
 
 def test_a_store_of_another_user_is_refused(store):
     with pytest.raises(StorageError) as caught:
-        Store(store.layout.root, Foreign()).prepare()
+        Store(store.layout.root, ErrorBoundCheck()).prepare()
 
     assert "belongs to another user" in str(caught.value)
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from store.blobs import Installed
+from store.blobs import CommitOutcome
 from store.errors import (
     BusyError,
     IntegrityError,
@@ -139,7 +139,7 @@ def test_a_blob_that_is_reused_is_pinned(store):
 
     with store.writing(name("other")) as writer:
         content = tensor_blob("a.weight", TENSORS["a.weight"])
-        assert writer.put(content)[1] is Installed.REUSED
+        assert writer.put(content)[1] is CommitOutcome.REUSED
         assert pins(writer) == [str(ref_of(content).digest)]
 
 
@@ -165,7 +165,7 @@ def test_what_was_pinned_before_a_torn_pin_is_still_committed(tmp_path):
         with pytest.raises(OSError, match="no space"):
             writer.put(b"second")
 
-        assert writer.put(b"first")[1] is Installed.REUSED
+        assert writer.put(b"first")[1] is CommitOutcome.REUSED
 
 
 @pytest.mark.parametrize("file_name", ["0.partial", PINS, PURPOSE, "1.manifest"])
@@ -401,7 +401,7 @@ def test_a_repair_puts_back_what_is_wanted_and_keeps_the_bad_copy(store):
         writer.accept_only(frozenset({ref}))
         done = writer.put(content)
 
-    assert done == (ref, Installed.HEALED)
+    assert done == (ref, CommitOutcome.HEALED)
     assert path.read_bytes() == content
     (kept,) = store.layout.quarantine.iterdir()
     assert kept.read_bytes() == bytes(ref.size)
@@ -413,7 +413,7 @@ def test_a_repair_refuses_everything_else_and_leaves_nothing_of_it(store):
 
         done = writer.put(b"something else")
 
-        assert done == (ref_of(b"something else"), Installed.REFUSED)
+        assert done == (ref_of(b"something else"), CommitOutcome.REFUSED)
         assert pins(writer) == []
         assert {path.name for path in writer.folder.iterdir()} == {LOCK, PINS}
     assert list(store.layout.blobs.iterdir()) == []
@@ -427,5 +427,5 @@ def test_a_repair_leaves_what_was_healed_since(store):
         writer.accept_only(frozenset({ref_of(content)}))
         done = writer.put(content)
 
-    assert done == (ref_of(content), Installed.REUSED)
+    assert done == (ref_of(content), CommitOutcome.REUSED)
     assert list(store.layout.quarantine.iterdir()) == []

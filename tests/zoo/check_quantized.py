@@ -22,16 +22,16 @@ from tests.check_store import check_store
 from tests.zoo.check_zoo import SHOWN, Ingot, run_checks, say
 from tests.zoo.make_zoo import make
 from tests.zoo.quantizable import MODELS, QUANTIZABLE
-from tests.zoo.quantized_judge import Asked, Verdict, judge
+from tests.zoo.quantized_judge import QuantizeOptions, Verdict, judge
 
 ROW: Final = "{:16}{:28}{:>8}{:>9}{:>8}  {}"
-WAYS: Final[Mapping[str, Asked]] = {
-    "-q int4": Asked("int4"),
-    "-q nvfp4": Asked("nvfp4"),
-    "-q mxfp8": Asked("mxfp8"),
-    "-q int4 --experts stacked": Asked("int4", stacked=True),
-    "-q int4 --recipe ollama": Asked("int4", "ollama"),
-    "-q nvfp4 --recipe ollama": Asked("nvfp4", "ollama"),
+WAYS: Final[Mapping[str, QuantizeOptions]] = {
+    "-q int4": QuantizeOptions("int4"),
+    "-q nvfp4": QuantizeOptions("nvfp4"),
+    "-q mxfp8": QuantizeOptions("mxfp8"),
+    "-q int4 --experts stacked": QuantizeOptions("int4", stacked=True),
+    "-q int4 --recipe ollama": QuantizeOptions("int4", "ollama"),
+    "-q nvfp4 --recipe ollama": QuantizeOptions("nvfp4", "ollama"),
 }
 """What is added to `create`."""
 

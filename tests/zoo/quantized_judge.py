@@ -56,7 +56,7 @@ OLLAMA_EXPERTS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QuantizeOptions:
     """What a model was created with.
 
     Attributes:
@@ -112,7 +112,7 @@ class _Stored(NamedTuple):
     tensor: Tensor
 
 
-def judge(source: Path, store: Path, name: str, asked: Asked) -> Verdict:
+def judge(source: Path, store: Path, name: str, asked: QuantizeOptions) -> Verdict:
     """Compare a stored model with its source."""
     found = read_source(source, None)
     vaes = frozenset(_vaes(source))
@@ -132,7 +132,7 @@ def judge(source: Path, store: Path, name: str, asked: Asked) -> Verdict:
 
 
 def _wanted(
-    full: str, tensor: Tensor, asked: Asked, *, pipeline: bool, vaes: frozenset[str]
+    full: str, tensor: Tensor, asked: QuantizeOptions, *, pipeline: bool, vaes: frozenset[str]
 ) -> Target | None:
     component, _, name = full.rpartition("/")
     experts = re.search(r"\.(experts|shared_experts?|shared_mlp|switch_mlp)\.", name)

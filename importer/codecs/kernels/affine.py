@@ -8,7 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from importer.codecs.kernels.function import Array, Function, flag
+from importer.codecs.kernels.function import Function
+from importer.codecs.kernels.kinds import Array, flag
 from importer.codecs.kernels.scratch import block
 from importer.codecs.reference import Bits
 from importer.codecs.reference.affine import SMALLEST_STEP

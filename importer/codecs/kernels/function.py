@@ -10,49 +10,22 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from importer.codecs.kernels import object_cache
+from importer.codecs.kernels.kinds import Argument, Kind, Memory, start_of
 
 if TYPE_CHECKING:
     from importer.codecs.kernels.target import Native
-
-Array = npt.NDArray[Any]
-Flag = Literal[True] | None
-"""No is None and not False: numba then compiles only the branch that is taken."""
-
-Kind = tuple[str, int] | Flag | type[int] | type[np.float32]
-"""What code depends on: the dtype and dimensions of an array, a flag itself, or a type."""
 
 
 class NotKeptError(Exception):
     """Code is not on disk, and the work is too little to have it compiled."""
 
 
-class Memory:
-    """An array that is passed often: what is passed for it is found out once."""
-
-    __slots__ = ("kind", "passed")
-
-    def __init__(self, array: Array) -> None:
-        """Take an array that is writable and contiguous.
-
-        Raises:
-            TypeError: it is not.
-        """
-        self.kind: Kind = (array.dtype.char, array.ndim)
-        # What is passed owns the array.
-        self.passed = (_start(array), *array.shape)
-
-
-Argument = Array | Memory | Flag | int | np.float32
-
 _SCALARS: Final = MappingProxyType({int: ctypes.c_int64, np.float32: ctypes.c_float})
-_start: Final = cast("Callable[[Array], object]", (ctypes.c_char * 0).from_buffer)
-"""Less than half of the time of `array.ctypes`; refuses what is not contiguous and writable."""
 _announce: ContextVar[Callable[[], None] | None] = ContextVar("announce", default=None)
 
 
@@ -82,7 +55,7 @@ class Function:
         for argument in arguments:
             if isinstance(argument, np.ndarray):
                 kinds.append((argument.dtype.char, argument.ndim))
-                passed += (_start(argument), *argument.shape)
+                passed += (start_of(argument), *argument.shape)
             elif isinstance(argument, Memory):
                 kinds.append(argument.kind)
                 passed += argument.passed
@@ -144,11 +117,6 @@ def _aside(work: Callable[[], bytes]) -> bytes:
 
     threading.Thread(target=run, daemon=True).start()
     return done.result()
-
-
-def flag(is_set: bool) -> Flag:  # noqa: FBT001
-    """Turn a boolean into a flag."""
-    return True if is_set else None
 
 
 @contextmanager

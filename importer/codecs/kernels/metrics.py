@@ -7,7 +7,8 @@ from typing import Final
 import numpy as np
 
 from importer.codecs.kernels import Bounds
-from importer.codecs.kernels.function import Function, flag
+from importer.codecs.kernels.function import Function
+from importer.codecs.kernels.kinds import flag
 from importer.codecs.reference import Bits
 from importer.codecs.reference.metrics import LANES, Sums
 

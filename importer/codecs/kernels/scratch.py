@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from importer.codecs.kernels.function import Memory
+from importer.codecs.kernels.kinds import Memory
 
 BLOCK: Final = 8192
 """Elements that go through all steps together: what they need stays in the first cache."""

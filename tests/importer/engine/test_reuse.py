@@ -10,10 +10,11 @@ import pytest
 
 from importer.codecs.base import REVISION
 from importer.events import BlobDone, Planned, Wrote
-from importer.pipeline import ImportRequest, import_model, new_jobs, plan_import
+from importer.pipeline import import_model, new_jobs, plan_import
 from importer.recipes.options import ask
+from importer.request import ImportRequest
 from importer.sources import file as source_file
-from store import Installed, ModelName, Store
+from store import CommitOutcome, ModelName, Store
 from store.errors import InputError
 from store.memo import Memo
 from store.verify import verify
@@ -82,7 +83,7 @@ def test_an_unchanged_source_is_not_read_again(store, source, monkeypatch):
     second, events = create(store, source, "other:tag")
 
     assert second.digest == first.digest
-    assert second.tally(Installed.NEW) == (0, 0)
+    assert second.tally(CommitOutcome.NEW) == (0, 0)
     header = (source / "model.safetensors").stat().st_size - 196
     assert sum(read) == header + len('{"model_type": "x"}')  # to classify, not to copy
     assert [event.present for event in events if isinstance(event, Planned)] == [4]
@@ -100,7 +101,7 @@ def test_a_touched_source_is_read_but_not_written_again(store, source, monkeypat
     second, _ = create(store, source)
 
     assert second.digest == first.digest
-    assert second.tally(Installed.REUSED)[0] >= 4
+    assert second.tally(CommitOutcome.REUSED)[0] >= 4
     assert [path.parent.name for path in renamed].count("blobs") <= 1  # the configuration
 
 
@@ -176,7 +177,7 @@ def test_a_blob_that_changed_on_disk_is_made_again(store, source):
 
     result, _ = create(store, source)
 
-    assert result.tally(Installed.RENEWED)[0] == 1
+    assert result.tally(CommitOutcome.RENEWED)[0] == 1
     assert verify(store).findings == ()
 
 
@@ -187,7 +188,7 @@ def test_a_missing_blob_is_made_again(store, source):
 
     result, _ = create(store, source)
 
-    assert result.tally(Installed.NEW)[0] == 1
+    assert result.tally(CommitOutcome.NEW)[0] == 1
     assert verify(store).findings == ()
 
 
@@ -262,7 +263,7 @@ def test_rehash_makes_everything_again(store, source):
 
     result, events = create(store, source, rehash=True)
 
-    assert result.tally(Installed.REUSED) == (0, 0)
+    assert result.tally(CommitOutcome.REUSED) == (0, 0)
     assert sum(event.nbytes for event in events if isinstance(event, Wrote)) > 0
 
 
@@ -375,4 +376,4 @@ def test_a_plain_blob_is_reused_whatever_is_allowed(store, source):
 
     result, _ = create(store, source, recipe=ask(allow_nonfinite=True))
 
-    assert result.tally(Installed.NEW)[0] == 1  # the configuration
+    assert result.tally(CommitOutcome.NEW)[0] == 1  # the configuration

@@ -10,9 +10,10 @@ import pytest
 
 from importer.engine import workers
 from importer.events import BlobDone, Wrote
-from importer.pipeline import ImportRequest, import_model, plan_import
+from importer.pipeline import import_model, plan_import
+from importer.request import ImportRequest
 from importer.sources.inventory import read_inventory
-from store import Installed, ModelName, Store
+from store import CommitOutcome, ModelName, Store
 from store.errors import InputError, StorageError
 from tests.importer.builders import MODELS, blobs, create, model
 
@@ -109,7 +110,7 @@ def test_what_is_there_is_reused(store, source):
 
     _, written = run(store, source)
 
-    assert {done.installed for done in written} == {Installed.REUSED}
+    assert {done.installed for done in written} == {CommitOutcome.REUSED}
 
 
 def test_no_partial_file_stays(store, source):

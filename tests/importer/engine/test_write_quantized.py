@@ -19,9 +19,10 @@ from importer.engine import workers
 from importer.engine.reuse import Reuse
 from importer.engine.write import write_blobs
 from importer.events import BlobDone, Compiling, NoKernels, Wrote
-from importer.pipeline import ImportRequest, plan_import
+from importer.pipeline import plan_import
 from importer.recipes.recipe import Recipe, Rule
-from store import Installed, ModelName, Store
+from importer.request import ImportRequest
+from store import CommitOutcome, ModelName, Store
 from store.errors import InputError
 from tests.importer.builders import REPOSITORY, blobs, create, model
 
@@ -127,7 +128,7 @@ def test_sources_that_follow_each_other_are_one_tensor(store, tmp_path, threads,
         )
 
     assert one.ref == two.ref
-    assert (one.installed, two.installed) == (Installed.NEW, Installed.REUSED)
+    assert (one.installed, two.installed) == (CommitOutcome.NEW, CommitOutcome.REUSED)
 
 
 def test_events_count_every_byte_that_is_written(store, source):
@@ -297,7 +298,7 @@ def test_kernels_are_not_made_ready_for_what_is_reused(store, source, monkeypatc
 
     result = create(store, moved, recipe=INT4, threads=2)
 
-    assert result.tally(Installed.NEW) == (0, 0)
+    assert result.tally(CommitOutcome.NEW) == (0, 0)
 
 
 IMPORT = """

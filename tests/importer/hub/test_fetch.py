@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from importer.sources.file import find
 from importer.sources.hub_cache import enter_repository
-from importer.sources.location import HubSource, parse_source
+from importer.sources.location import HubRepository, parse_source
 from importer.sources.selection import needed, visible
 from importer.sources.tree import read_tree
 from store.errors import InputError, NotFoundError, UnsupportedError, UsageError
 
-MAIN = HubSource("org/repo")
+MAIN = HubRepository("org/repo")
 COMMIT, OTHER = "a" * 40, "b" * 40
 
 
@@ -33,19 +33,22 @@ def somewhere(tmp_path, monkeypatch):
     [
         ("hf:org/repo", MAIN),
         ("hf://org/repo", MAIN),
-        ("hf:org/repo@v1.0", HubSource("org/repo", "v1.0")),
-        ("hf:org/repo@refs/pr/7", HubSource("org/repo", "refs/pr/7")),
-        ("hf:org/repo@feature/x", HubSource("org/repo", "feature/x")),
-        (f"hf:Org.1/re_po-2@{COMMIT}", HubSource("Org.1/re_po-2", COMMIT)),
+        ("hf:org/repo@v1.0", HubRepository("org/repo", "v1.0")),
+        ("hf:org/repo@refs/pr/7", HubRepository("org/repo", "refs/pr/7")),
+        ("hf:org/repo@feature/x", HubRepository("org/repo", "feature/x")),
+        (f"hf:Org.1/re_po-2@{COMMIT}", HubRepository("Org.1/re_po-2", COMMIT)),
         ("hf.co/org/repo", MAIN),
-        ("hf.co/org/repo@dev", HubSource("org/repo", "dev")),
+        ("hf.co/org/repo@dev", HubRepository("org/repo", "dev")),
         ("huggingface.co/org/repo", MAIN),
         ("https://huggingface.co/org/repo", MAIN),
         ("https://huggingface.co/org/repo/", MAIN),
         ("https://hf.co/org/repo/tree/main", MAIN),
-        ("https://huggingface.co/org/repo/tree/dev?x=1#files", HubSource("org/repo", "dev")),
-        ("https://huggingface.co/org/repo/tree/a%2Fb", HubSource("org/repo", "a/b")),
-        ("http://hub.test:8080/prefix/org/repo/tree/dev", HubSource("org/repo", "dev")),
+        (
+            "https://huggingface.co/org/repo/tree/dev?x=1#files",
+            HubRepository("org/repo", "dev"),
+        ),
+        ("https://huggingface.co/org/repo/tree/a%2Fb", HubRepository("org/repo", "a/b")),
+        ("http://hub.test:8080/prefix/org/repo/tree/dev", HubRepository("org/repo", "dev")),
     ],
 )
 @pytest.mark.usefixtures("somewhere")

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from importer.models.config import config_bytes, file_type
-from importer.pipeline import ImportRequest, plan_import
+from importer.pipeline import plan_import
+from importer.request import ImportRequest
 from importer.sources.inventory import read_inventory
 from store import ModelName, Store
 from tests.importer.builders import FIXTURES, MODELS, model, plan

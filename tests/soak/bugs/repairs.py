@@ -89,7 +89,7 @@ def _repairs() -> Iterator[Bug]:
         "a repair says that what differs is repaired",
         "importer",
         "importer/verification/rebuild",
-        "        if done.installed is Installed.REFUSED:",
+        "        if done.installed is CommitOutcome.REFUSED:",
         "        if done.installed is None:",
     )
     yield bug(

@@ -12,10 +12,10 @@ def _trust() -> Iterator[Bug]:
         "the name of a blob is believed",
         "A F",
         "store/blobs",
-        "            outcome = Installed.RENEWED\n",
+        "            outcome = CommitOutcome.RENEWED\n",
         """
             self.fs.unlink(partial)
-            return Installed.REUSED
+            return CommitOutcome.REUSED
 """,
     )
     yield bug(

@@ -12,7 +12,7 @@ import numpy as np
 from numba import types
 
 from importer.codecs.kernels import target
-from importer.codecs.kernels.function import Kind
+from importer.codecs.kernels.kinds import Kind
 
 
 def object_code(module: str, name: str, kinds: Sequence[Kind]) -> bytes:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar, cast
 
 import numba
 
-from importer.codecs.kernels.function import Array, Flag
+from importer.codecs.kernels.kinds import Array, Flag
 
 __all__ = ["Array", "Flag", "jit"]
 

@@ -8,7 +8,7 @@ import pytest
 from huggingface_hub import constants, snapshot_download
 from huggingface_hub.utils import disable_progress_bars
 
-from importer.sources.location import HubSource
+from importer.sources.location import HubRepository
 from store.errors import InputError, NetworkError, NotFoundError
 from tests.hub.server import Fault, sha256
 from tests.hub.test_import import LLAMA, SHARDS
@@ -136,9 +136,9 @@ def test_a_commit_is_known_offline_by_itself_only(hub, fetched, offline):
     commit = hub.repositories["org/tiny-llama"].head
     offline()
 
-    assert in_process.create(HubSource("org/tiny-llama", commit)) == model
+    assert in_process.create(HubRepository("org/tiny-llama", commit)) == model
     with pytest.raises(NotFoundError) as caught:
-        in_process.create(HubSource("org/tiny-llama", "v1"))
+        in_process.create(HubRepository("org/tiny-llama", "v1"))
     assert caught.value.code == "E_HUB_OFFLINE"
 
 

@@ -1,0 +1,36 @@
+"""What a user asked for: a source, a name and what is to become of the tensors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from importer.recipes.options import QuantizeOptions
+from importer.recipes.recipe import PLAIN, Recipe
+from importer.sources.location import HubRepository
+from store import ModelName
+
+
+@dataclass(frozen=True, slots=True)
+class ImportRequest:
+    """What the user asked for.
+
+    Attributes:
+        source: a directory or file, or a repository on the Hub.
+        recipe: what becomes of the tensors, or what to make a recipe of.
+        variant: of the weights, such as `fp16`, or None.
+        threads: that write blobs, if `max_memory`, in bytes, suffices for so many.
+        rehash: believe nothing that the store noted earlier.
+        strict: refuse a plan in which a tensor does not fit its rule.
+        report: measure the quantized tensors, and store what was found.
+    """
+
+    name: ModelName
+    source: Path | HubRepository
+    recipe: Recipe | QuantizeOptions = PLAIN
+    variant: str | None = None
+    threads: int = 1
+    max_memory: int | None = None
+    rehash: bool = False
+    strict: bool = False
+    report: bool = False
