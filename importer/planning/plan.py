@@ -11,8 +11,8 @@ from importer.recipes.recipe import Decision, Recipe
 from importer.sources.classification import Classification
 from importer.sources.file import SourceFile
 from importer.sources.inventory import Inventory
-from importer.sources.safetensors import SourceTensor
 from importer.sources.schemes import is_floating
+from importer.sources.tensor import SourceTensor
 from importer.sources.tree import LeftOut
 from store import MediaType
 from store.tensorfile import elements

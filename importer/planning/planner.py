@@ -15,7 +15,7 @@ from importer.recipes.recipe import Decision, Depths, Recipe
 from importer.sources.classification import Classification
 from importer.sources.inventory import Inventory
 from importer.sources.roles import media_type
-from importer.sources.safetensors import SourceTensor
+from importer.sources.tensor import SourceTensor
 from store import limits
 from store.errors import InputError, UnsupportedError
 from store.tensorfile import LENGTH_BYTES, encode_header

@@ -9,8 +9,9 @@ from typing import Final
 
 from importer.sources.file import SourceFile, read_whole
 from importer.sources.roles import why_left_out
-from importer.sources.safetensors import SourceTensor, Weights, read_tensors, read_weights
+from importer.sources.safetensors import Weights, read_tensors, read_weights
 from importer.sources.selection import check_variant, choose, has_variant, no_weights
+from importer.sources.tensor import SourceTensor
 from importer.sources.tree import LeftOut, Origin, Tree, read_tree
 from store import limits
 from store.errors import InputError, UnsupportedError

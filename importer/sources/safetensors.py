@@ -8,38 +8,13 @@ from typing import NoReturn
 
 from importer.sources.file import SourceFile, opened, read_exactly, read_whole
 from importer.sources.shards import Selection
+from importer.sources.tensor import SourceTensor
 from store import limits
 from store.errors import InputError
 from store.json import JsonError, loads
 from store.paths import why_unsafe
 from store.tensorfile import LENGTH_BYTES, header_length, parse_header
 from store.text import printable
-
-
-@dataclass(frozen=True, slots=True)
-class SourceTensor:
-    """A tensor in a source, and where its bytes are.
-
-    Attributes:
-        name: in the model, component included.
-        component: the directory that it belongs to, empty for the source itself.
-        shape: in elements, outermost first.
-        offset: of the first byte in the file.
-        nbytes: of the data.
-    """
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    file: SourceFile
-    offset: int
-    nbytes: int
-    component: str = ""
-
-    @property
-    def own_name(self) -> str:
-        """The name in its file."""
-        return self.name.removeprefix(f"{self.component}/") if self.component else self.name
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from importer.request import ImportRequest
 from importer.sources.classification import classify
 from importer.sources.file import Identity, SourceFile
 from importer.sources.inventory import Inventory
-from importer.sources.safetensors import SourceTensor
+from importer.sources.tensor import SourceTensor
 from store import Layer, Manifest, MediaType, ModelName
 from store.manifest import CONFIG_MEDIA_TYPE
 from store.tensorfile import data_bytes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NoReturn
 
-from importer.sources.safetensors import SourceTensor
+from importer.sources.tensor import SourceTensor
 from store.errors import InputError
 from store.json import Json
 from store.text import printable
