@@ -14,7 +14,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from importer.hub.errors import UnreachableError, odd_answer, refused, translated
-from importer.hub.repository import Hub, HubFile
+from importer.hub.repository import HubClient, HubFile
 from store.errors import NetworkError
 
 if TYPE_CHECKING:
@@ -37,7 +37,9 @@ class StoppedError(Exception):
     """Another transfer failed, so this one is given up; what has arrived is kept."""
 
 
-def download(hub: Hub, file: HubFile, tell: Tell = lambda _: None, tries: int = TRIES) -> None:
+def download(
+    hub: HubClient, file: HubFile, tell: Tell = lambda _: None, tries: int = TRIES
+) -> None:
     """Make a file complete in the cache.
 
     Raises:
@@ -64,7 +66,9 @@ def download(hub: Hub, file: HubFile, tell: Tell = lambda _: None, tries: int = 
     )
 
 
-def read_range(hub: Hub, file: HubFile, start: int, end: int, tries: int = TRIES) -> bytes:
+def read_range(
+    hub: HubClient, file: HubFile, start: int, end: int, tries: int = TRIES
+) -> bytes:
     """Read some bytes of a file on the Hub, and no more.
 
     Raises:
@@ -74,7 +78,7 @@ def read_range(hub: Hub, file: HubFile, start: int, end: int, tries: int = TRIES
         return b"".join(chunks)
 
 
-def _fill(hub: Hub, file: HubFile, tell: Tell, tries: int) -> bool:
+def _fill(hub: HubClient, file: HubFile, tell: Tell, tries: int) -> bool:
     """Fetch what the part lacks; it becomes the blob when its hash is right, or goes."""
     blob = hub.blob(file)
     part = hub.part(file)
@@ -119,7 +123,9 @@ class _Digest:
         return self._hash.hexdigest() == self._declared
 
 
-def _chunks(hub: Hub, file: HubFile, start: int, end: int, tries: int) -> Generator[bytes]:
+def _chunks(
+    hub: HubClient, file: HubFile, start: int, end: int, tries: int
+) -> Generator[bytes]:
     """Give the bytes from `start` to `end`, however often the connection breaks."""
     failures = 0
     while start < end:
@@ -136,7 +142,7 @@ def _chunks(hub: Hub, file: HubFile, start: int, end: int, tries: int) -> Genera
                 raise StoppedError from None
 
 
-def _answer(hub: Hub, file: HubFile, start: int, end: int) -> Iterator[bytes]:
+def _answer(hub: HubClient, file: HubFile, start: int, end: int) -> Iterator[bytes]:
     headers = hub.headers()
     if start > 0 or end < file.size:
         headers["Range"] = f"bytes={start}-{end - 1}"

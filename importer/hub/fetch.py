@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 from importer.events import Fetched, Fetching, Listener, Received
 from importer.hub.download import StoppedError, Tell, download, read_range
 from importer.hub.errors import OfflineError, UnreachableError
-from importer.hub.repository import Hub, HubFile, Listing
+from importer.hub.repository import HubClient, HubFile, Listing
 from importer.sources import hub_cache
 from importer.sources.file import Identity, SourceFile, find
 from importer.sources.location import HubRepository
@@ -57,7 +57,7 @@ def fetched(
         AuthError: other credentials are needed.
         NoSpaceError: it does not fit.
     """
-    hub = Hub(source)
+    hub = HubClient(source)
     try:
         listing = hub.listing()
     except (UnreachableError, OfflineError) as error:
@@ -71,7 +71,9 @@ def fetched(
         yield fetch.heads(variant, Path(directory))
 
 
-def _cached(hub: Hub, variant: str | None, error: UnreachableError | OfflineError) -> Tree:
+def _cached(
+    hub: HubClient, variant: str | None, error: UnreachableError | OfflineError
+) -> Tree:
     """Make do with what the cache has, because the Hub cannot be asked."""
     seen = hub.cached()
     if seen is None:
@@ -140,7 +142,7 @@ def _absent(root: Path, path: str, size: int = 0) -> SourceFile:
 
 
 class _Fetch:
-    def __init__(self, hub: Hub, listing: Listing, listen: Listener) -> None:
+    def __init__(self, hub: HubClient, listing: Listing, listen: Listener) -> None:
         self._hub = hub
         self._commit = listing.commit
         self._files = {file.path: file for file in listing.files}

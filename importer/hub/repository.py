@@ -56,7 +56,7 @@ class Listing:
     files: tuple[HubFile, ...]
 
 
-class Hub:
+class HubClient:
     """One repository, reached through huggingface_hub.
 
     Attributes:

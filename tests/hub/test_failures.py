@@ -9,7 +9,7 @@ from huggingface_hub import constants
 
 from importer.events import silent
 from importer.hub.fetch import fetched
-from importer.hub.repository import Hub
+from importer.hub.repository import HubClient
 from importer.sources.location import HubRepository
 from store.errors import IngotError, InputError
 from tests.hub.server import GOOD_TOKEN, Fault, sha256
@@ -189,7 +189,7 @@ def test_what_does_not_fit_is_not_begun(model, monkeypatch):
 
 def test_what_has_arrived_needs_no_space(hub, llama, monkeypatch):
     hub.add("org/model", {"model.safetensors": llama["model-00002-of-00003.safetensors"]})
-    client = Hub(MODEL)
+    client = HubClient(MODEL)
     (file,) = client.listing().files
     client.part(file).parent.mkdir(parents=True)
     client.part(file).write_bytes(llama["model-00002-of-00003.safetensors"][:-500])
@@ -227,7 +227,7 @@ def test_unsafe_names_are_refused(hub, name):
     hub.add("org/model", {"model.safetensors": b"", name: b""})
 
     with pytest.raises(InputError) as caught:
-        Hub(HubRepository("org/model")).listing()
+        HubClient(HubRepository("org/model")).listing()
 
     assert caught.value.code == "E_PATH"
     assert str(caught.value).isprintable()

@@ -8,7 +8,7 @@ import pytest
 from huggingface_hub import constants
 
 from importer.events import Fetched, Fetching, Received
-from importer.hub.repository import fetch
+from importer.hub import fetch
 from importer.pipeline import plan_import
 from importer.request import ImportRequest
 from importer.sources.location import HubRepository, parse_source

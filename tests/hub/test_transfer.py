@@ -10,7 +10,7 @@ import pytest
 
 from importer.hub.download import download, read_range
 from importer.hub.errors import UnreachableError
-from importer.hub.repository import Hub
+from importer.hub.repository import HubClient
 from importer.sources.location import HubRepository
 from store.errors import NetworkError
 from tests.hub.server import Fault, git_hash, sha256
@@ -24,7 +24,7 @@ DIGEST = sha256(CONTENT)
 def remote(hub):
     """A repository with one large file and a small one."""
     hub.add("org/model", {"model.safetensors": CONTENT, "config.json": b"{}"})
-    client = Hub(HubRepository("org/model"))
+    client = HubClient(HubRepository("org/model"))
     files = {file.path: file for file in client.listing().files}
     hub.forget_requests()
     return client, files["model.safetensors"]
@@ -34,7 +34,7 @@ def test_a_listing_has_sizes_and_hashes_of_every_page(hub):
     files = {f"{number:02}.json": b"x" * number for number in range(23)} | {"a.bin": b"large"}
     commit = hub.add("org/model", files).head
 
-    listing = Hub(HubRepository("org/model")).listing()
+    listing = HubClient(HubRepository("org/model")).listing()
 
     assert listing.commit == commit
     assert [(file.path, file.size, file.key) for file in listing.files] == [

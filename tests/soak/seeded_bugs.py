@@ -29,7 +29,14 @@ LONGEST_SECONDS = 900
 LAST_LINES = 15
 OF_DOWNLOADS = "tests/hub/test_transfer.py"
 OF_IMPORTS = tuple(
-    f"tests/importer/test_{name}.py" for name in ("repair", "reuse", "compare", "tree", "space")
+    f"tests/importer/{name}.py"
+    for name in (
+        "verification/test_repair",
+        "engine/test_reuse",
+        "verification/test_compare",
+        "sources/test_tree",
+        "engine/test_space",
+    )
 )
 # Layer of docs/reliability.md -> what runs a few seconds of it, each its own process.
 LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {

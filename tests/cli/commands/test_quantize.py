@@ -10,13 +10,13 @@ import mlx.core as mx
 import numpy as np
 import pytest
 import safetensors
-from tests.importer.test_recipe_file import BAD, RULE
 
 from importer.codecs.spec import QUANT_TYPES
 from importer.recipes.document import to_toml
 from tests.check_store import check_store
 from tests.cli.runner import run
 from tests.importer.builders import FIXTURES, MODELS, model, write
+from tests.importer.recipes.test_toml_file import BAD, RULE
 
 LLAMA, MOE = MODELS / "tiny-llama", MODELS / "tiny-moe"
 EXPERTS = "model.layers.0.mlp.experts"

@@ -106,7 +106,7 @@ def needs_numba():
 
 def test_importing_codecs_imports_no_arithmetic():
     process = start(
-        "import json, sys, importer.codecs as c, importer.codecs.spec as q\n"
+        "import json, sys, importer.codecs.registry as c, importer.codecs.spec as q\n"
         "codec = c.codec_for(q.QUANT_TYPES['int4'], 'BF16')\n"
         "codec.parts((8, 64)), codec.row_bytes((8, 64))\n"
         "c.prepare({codec: 1 << 20, c.Plain('F32'): 1 << 40}, print)\n"
