@@ -11,14 +11,14 @@ from typing import Final
 
 from importer.engine.measure import measure
 from importer.engine.resources import affordable
-from importer.engine.reuse import Job, Reuse, was_imported
+from importer.engine.reuse import Reuse, was_imported
 from importer.engine.space import check_space, telling_space
 from importer.engine.write import Written, write_blobs
 from importer.events import Listener, Planned, Published, Scanned, silent
 from importer.hub.fetch import fetched
 from importer.models.config import config_bytes
 from importer.models.quality import quality_bytes
-from importer.planning.plan import BlobPlan, FilePlan, Plan
+from importer.planning.plan import FilePlan, Job, Plan
 from importer.planning.planner import make_plan
 from importer.recipes.options import QuantizeOptions
 from importer.request import ImportRequest
@@ -178,7 +178,7 @@ def _origin(request: ImportRequest, plan: Plan) -> Path:
     return plan.inventory.root
 
 
-def _layer(job: BlobPlan | FilePlan, ref: BlobRef) -> Layer:
+def _layer(job: Job, ref: BlobRef) -> Layer:
     if isinstance(job, FilePlan):
         return Layer(job.media_type, ref.digest, ref.size, job.file.path)
     if job.is_group:

@@ -20,9 +20,8 @@ from cli.commands.options import (
 )
 
 if TYPE_CHECKING:
-    from importer.engine.reuse import Job
     from importer.pipeline import ImportResult
-    from importer.planning.plan import Plan
+    from importer.planning.plan import Job, Plan
     from store import ModelName
 
 

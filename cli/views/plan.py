@@ -9,8 +9,7 @@ from typing import Final
 
 from cli.views.collapse import collapse
 from cli.views.text import table
-from importer.engine.reuse import Job
-from importer.planning.plan import Plan, TensorPlan
+from importer.planning.plan import Job, Plan, TensorPlan
 from importer.recipes.document import to_document
 from store.tensorfile import elements
 from store.text import count, printable, size

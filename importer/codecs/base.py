@@ -1,10 +1,16 @@
-"""The contract of a codec, and its laws.
+"""The contracts of what reads, makes and converts values, and their laws.
 
-1. `encode` gives what `parts` promised.
-2. Pieces are independent: however rows are split, the parts joined are the same bytes.
-3. What MLX makes of the same values is the same, bit for bit.
+A tensor's values are numbered in row-major order, and every range below counts these
+elements. Three laws hold for every codec, and tests/importer/codecs/laws.py checks them:
 
-The second law makes chunks, threads and bounded memory possible, and digests repeatable.
+1. `encode` and `convert` give what `parts` promised before a weight was read.
+2. Units are independent: however a tensor is cut at multiples of `unit`, the pieces joined
+   are the same bytes. Chunks, threads and bounded memory rest on this, and so does the
+   promise that the same source gives the same digests.
+3. What the reference of a format makes of the same values is the same, bit for bit.
+
+The bytes of every part grow in proportion to the elements: a range from a to b of a tensor of
+n elements is at `nbytes * a // n` to `nbytes * b // n` of each part.
 """
 
 from __future__ import annotations
@@ -12,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum, unique
-from typing import Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from store.fs import Buffer
 from store.tensorfile import data_bytes
@@ -21,22 +27,46 @@ REVISION: Final = 1
 """Of what the codecs make of their input; raised when any of them makes other bytes."""
 
 Shape = tuple[int, ...]
+"""Of a tensor, in elements, outermost dimension first."""
 
 
 @unique
 class Operation(StrEnum):
-    """What a codec does, each by code of its own."""
+    """What a kernel does."""
 
     ENCODE = "encode"
     DECODE = "decode"
 
 
+class Span(NamedTuple):
+    """Bytes of one stored array: `runs` of them, whose beginnings are `stride` bytes apart.
+
+    Where a format packs along columns, the values of some rows are a few bytes of every row
+    of the stored array: `Span(64, 32, runs=512, stride=4096)` is 32 bytes of each of 512.
+
+    Attributes:
+        begin: of the first run, in bytes from the beginning of the array.
+        run: bytes of each run.
+    """
+
+    begin: int
+    run: int
+    runs: int = 1
+    stride: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all runs; they are handed over without gaps."""
+        return self.run * self.runs
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One array that a codec makes of a tensor.
+    """One array that a tensor becomes.
 
     Attributes:
         suffix: put after the tensor's name; empty for the weights themselves.
+        shape: in elements of `dtype`.
     """
 
     suffix: str
@@ -51,10 +81,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """What became of some rows.
+    """What some elements became.
 
     Attributes:
-        parts: one piece of each part, as bytes.
+        parts: a piece of each part, as bytes.
         nonfinite: NaNs and infinities among the values, which a type that scales by the
             largest value of a group cannot hold. A codec that does not look says 0.
     """
@@ -63,31 +93,154 @@ class Encoded:
     nonfinite: int = 0
 
 
-class Codec(Protocol):
-    """A frozen value that knows what it will make before it makes it."""
+class KernelSpec(Protocol):
+    """Compiled code that may stand in for numpy: a frozen value, equal where the code is.
 
-    def parts(self, shape: Shape) -> tuple[Part, ...]:
-        """What a tensor of `shape` becomes, in the order of the file."""
+    Example: `GroupKernel(Operation.ENCODE, Mode.AFFINE, 4, 32, "BF16")`.
+    """
+
+    def load(self) -> Any:  # noqa: ANN401 - each codec knows its own kernels
+        """Return the kernel. Its code is found on disk, or compiled, at the first call."""
         ...
 
-    def row_bytes(self, shape: Shape) -> int:
-        """Bytes of the smallest piece of the source that can be encoded alone."""
-        ...
+    def check(self, kernel: Any) -> None:  # noqa: ANN401
+        """Compare the kernel with numpy on this machine.
 
-    def encode(self, rows: memoryview) -> Encoded:
-        """Encode a whole number of pieces.
-
-        The parts may be views of `rows`: they are used before its next change.
+        Raises:
+            ArithmeticError: they differ.
         """
         ...
 
-    def decode(self, parts: Sequence[Buffer]) -> Buffer:
-        """Give the values that pieces of the parts stand for, as bytes of `value_dtype`."""
+    def __hash__(self) -> int: ...
+
+
+class Runtime(Protocol):
+    """What workers hold to compute with: `importer.codecs.runtime`."""
+
+    def kernel(self, spec: KernelSpec) -> Any | None:  # noqa: ANN401
+        """Return the kernel that was made ready for `spec`, or None: numpy does the work."""
         ...
+
+
+class Decoder(Protocol):
+    """How values are stored: a frozen value.
+
+    A source tensor is one or more stored arrays and the decoder that reads them:
+    `Plain("BF16")` one array, a quantized one its packed codes, scales and zero points.
+    """
 
     @property
     def value_dtype(self) -> str:
-        """The dtype of decoded values."""
+        """The dtype of the values that `decode` returns."""
+        ...
+
+    def unit(self, shape: Shape) -> int:
+        """Return the number of elements that can be decoded alone; at least 1."""
+        ...
+
+    def spans(self, shape: Shape, elements: range) -> tuple[Span, ...]:
+        """Return the bytes of each stored array that a range of elements needs.
+
+        Args:
+            shape: of the tensor, logical.
+            elements: begins and ends at a multiple of `unit`, or at the end of the tensor.
+        """
+        ...
+
+    def decode(
+        self, arrays: Sequence[Buffer], shape: Shape, elements: range, runtime: Runtime
+    ) -> Buffer:
+        """Return the values of a range of elements, as bytes of `value_dtype`.
+
+        Args:
+            arrays: the bytes of `spans(shape, elements)`; the result may be a view of one, so
+                it is used before the buffers are filled again.
+        """
+        ...
+
+    def kernels(self, operation: Operation) -> tuple[KernelSpec, ...]:
+        """Return the kernels that make an operation fast; none where numpy is enough."""
+        ...
+
+    def __hash__(self) -> int: ...
+
+
+class Encoder(Protocol):
+    """What values become: a frozen value that knows what it will make before it makes it."""
+
+    @property
+    def dtype(self) -> str:
+        """The dtype of the values that `encode` takes."""
+        ...
+
+    @property
+    def is_lossless(self) -> bool:
+        """Whether every value can be had back exactly."""
+        ...
+
+    def parts(self, shape: Shape) -> tuple[Part, ...]:
+        """Return what a tensor of `shape` becomes, in the order of the file."""
+        ...
+
+    def unit(self, shape: Shape) -> int:
+        """Return the number of elements that can be encoded alone; at least 1."""
+        ...
+
+    def encode(self, values: Buffer, runtime: Runtime) -> Encoded:
+        """Encode a whole number of units, given as bytes of `dtype`.
+
+        The parts may be views of `values`: they are used before its next change.
+        """
+        ...
+
+    def kernels(self, operation: Operation) -> tuple[KernelSpec, ...]:
+        """Return the kernels that make an operation fast; none where numpy is enough."""
+        ...
+
+    def __hash__(self) -> int: ...
+
+
+class Codec(Encoder, Decoder, Protocol):
+    """A type of the store: what values become, and how they are stored then."""
+
+
+class Transcoder(Protocol):
+    """From stored arrays to the parts of a blob: the only thing that the engine runs.
+
+    `Copy` moves bytes, `Recode(decoder, encoder)` goes through values, and a repack moves
+    codes from one layout into another.
+
+    Example:
+        >>> copy = Copy("BF16")
+        >>> copy.parts((2, 3)), copy.unit((2, 3)), copy.spans((2, 3), range(2, 4))
+        ((Part(suffix='', dtype='BF16', shape=(2, 3)),), 1, (Span(begin=4, run=4, ...),))
+    """
+
+    @property
+    def is_lossless(self) -> bool:
+        """Whether the source's values can be had back exactly."""
+        ...
+
+    def parts(self, shape: Shape) -> tuple[Part, ...]:
+        """Return what a tensor of `shape` becomes, in the order of the file."""
+        ...
+
+    def unit(self, shape: Shape) -> int:
+        """Return the number of elements that can be converted alone; at least 1."""
+        ...
+
+    def spans(self, shape: Shape, elements: range) -> tuple[Span, ...]:
+        """Return the bytes of each stored array that a range of elements needs."""
+        ...
+
+    def convert(
+        self, arrays: Sequence[Buffer], shape: Shape, elements: range, runtime: Runtime
+    ) -> Encoded:
+        """Convert a range of elements; the parts may be views of `arrays`."""
+        ...
+
+    def kernels(self) -> tuple[KernelSpec, ...]:
+        """Return the kernels that make it fast."""
         ...
 
     def __hash__(self) -> int: ...

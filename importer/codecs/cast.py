@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from importer.codecs.base import Encoded, Part, Shape
+from importer.codecs.base import Encoded, KernelSpec, Operation, Part, Runtime, Shape
 from store.fs import Buffer
-from store.tensorfile import ITEM_BITS
-
-_BYTE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,28 +14,32 @@ class Cast:
 
     Attributes:
         dtype: of the source.
-        value_dtype: of the result, and of what `decode` gives.
+        wanted: the dtype that the values become.
     """
 
     dtype: str
-    value_dtype: str
+    wanted: str
+
+    @property
+    def is_lossless(self) -> bool:
+        """Return False: rounding loses digits."""
+        return False
 
     def parts(self, shape: Shape) -> tuple[Part, ...]:
-        """One part of another dtype."""
-        return (Part("", self.value_dtype, shape),)
+        """Return one part of another dtype."""
+        return (Part("", self.wanted, shape),)
 
-    def row_bytes(self, shape: Shape) -> int:  # noqa: ARG002 - the contract
-        """Bytes of one element."""
-        return ITEM_BITS[self.dtype] // _BYTE
+    def unit(self, shape: Shape) -> int:  # noqa: ARG002 - the contract
+        """Return 1: no element looks at another."""
+        return 1
 
-    def encode(self, rows: memoryview) -> Encoded:
+    def encode(self, values: Buffer, runtime: Runtime) -> Encoded:  # noqa: ARG002
         """Round; finite values that become infinite are counted, others are as they were."""
         from importer.codecs.reference.cast import cast  # noqa: PLC0415 - it imports numpy
 
-        bits, overflows = cast(rows, self.dtype, self.value_dtype)
+        bits, overflows = cast(values, self.dtype, self.wanted)
         return Encoded((bits.view("u1").data,), overflows)
 
-    def decode(self, parts: Sequence[Buffer]) -> Buffer:
-        """Give the rounded values."""
-        (rows,) = parts
-        return rows
+    def kernels(self, operation: Operation) -> tuple[KernelSpec, ...]:  # noqa: ARG002
+        """Return none."""
+        return ()

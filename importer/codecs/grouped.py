@@ -1,4 +1,4 @@
-"""What all quantizations share: groups along the last axis, each with a scale of its own.
+"""What all quantizations of the store share: groups along the last axis, each with a scale.
 
 Nothing here imports numpy: a plan needs shapes, and an import that quantizes nothing needs
 no arithmetic.
@@ -6,86 +6,194 @@ no arithmetic.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from importer.codecs.base import Encoded, Operation, Part, Shape
-from importer.codecs.spec import QuantSpec
+from importer.codecs.base import Encoded, KernelSpec, Operation, Part, Runtime, Shape, Span
+from importer.codecs.spec import GROUP_SIZES, VALUE_DTYPES, Mode, QuantSpec
+from store.errors import UnsupportedError
 from store.fs import Buffer
 from store.tensorfile import ITEM_BITS
 
 if TYPE_CHECKING:
     from importer.codecs.reference import Arithmetic
 
-VALUE_DTYPES: Final[Mapping[str, str]] = MappingProxyType(
+VALUES: Final = "values"
+"""In place of a dtype: that of the values."""
+
+
+class Family(NamedTuple):
+    """What tells one family of types from another.
+
+    Attributes:
+        scale_parts: suffix and dtype of the parts that have one element for each group, in the
+            order of the file.
+        reference: module of `importer.codecs.reference` with the arithmetic.
+        kernel: module of `importer.codecs.kernels` with the same, compiled.
+    """
+
+    scale_parts: tuple[tuple[str, str], ...]
+    reference: str
+    kernel: str
+
+
+_SCALE: Final = (".scale", "U8")
+FAMILIES: Final[Mapping[Mode, Family]] = MappingProxyType(
     {
-        "BF16": "BF16",
-        "F16": "F16",
-        "F32": "F32",
-        "F64": "F32",
-        "F8_E4M3": "BF16",
-        "F8_E5M2": "BF16",
+        # value = scale * code + bias
+        Mode.AFFINE: Family(
+            ((".scale", VALUES), (".bias", VALUES)),
+            "affine",
+            "affine",
+        ),
+        # value = code * scale: codes are E2M1, scales E4M3; there is no scale of the tensor
+        Mode.NVFP4: Family((_SCALE,), "nvfp4", "fp4"),
+        # value = code * 2 ** (scale - 127): codes are E2M1 or E4M3, scales E8M0 (OCP MX v1.0)
+        Mode.MXFP4: Family((_SCALE,), "mxfp", "fp4"),
+        Mode.MXFP8: Family((_SCALE,), "mxfp", "mxfp8"),
     }
 )
-"""The dtypes that can be quantized, and what their values are converted to before."""
 
 _WORD: Final = 32
 _BYTE: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Grouped(ABC):
-    """A quantization of a family that the subclass names.
+class Grouped:
+    """A quantization type of the store, for values that come as one dtype.
 
     Attributes:
-        GROUP_SIZES: that the family has.
-        dtype: of the source; one of `VALUE_DTYPES`.
+        dtype: of the values that `encode` takes; one of `VALUE_DTYPES`.
     """
-
-    GROUP_SIZES: ClassVar[frozenset[int]]
 
     spec: QuantSpec
     dtype: str
 
     @property
+    def family(self) -> Family:
+        """What its types have in common."""
+        return FAMILIES[self.spec.mode]
+
+    @property
     def value_dtype(self) -> str:
-        """The dtype of the values that are quantized, and of those that `decode` gives."""
+        """The dtype of the values that are quantized, and of those that `decode` returns."""
         return VALUE_DTYPES[self.dtype]
 
     @property
-    @abstractmethod
-    def companions(self) -> tuple[tuple[str, str], ...]:
-        """Suffix and dtype of the small parts, which have one element for each group."""
+    def is_lossless(self) -> bool:
+        """Return False: values are rounded to codes."""
+        return False
 
     @property
-    @abstractmethod
+    def scale_parts(self) -> tuple[tuple[str, str], ...]:
+        """Suffix and dtype of the small parts, which have one element for each group."""
+        return tuple(
+            (suffix, self.value_dtype if dtype == VALUES else dtype)
+            for suffix, dtype in self.family.scale_parts
+        )
+
+    @property
     def arithmetic(self) -> Arithmetic:
         """The rules of the family, in numpy."""
+        name = f"importer.codecs.reference.{self.family.reference}"
+        return cast("Arithmetic", importlib.import_module(name))
 
     def parts(self, shape: Shape) -> tuple[Part, ...]:
-        """Packed words, then what belongs to each group."""
+        """Return packed words, then what belongs to each group."""
         *outer, columns = shape
         bits, group_size = self.spec.bits, self.spec.group_size
         assert columns % group_size == 0, f"{columns} columns in groups of {group_size}"
         words = Part("", "U32", (*outer, columns * bits // _WORD))
         small = (*outer, columns // group_size)
-        return (words, *(Part(suffix, dtype, small) for suffix, dtype in self.companions))
+        return (words, *(Part(suffix, dtype, small) for suffix, dtype in self.scale_parts))
 
-    def row_bytes(self, shape: Shape) -> int:  # noqa: ARG002 - a group is smaller than a row
-        """Bytes of one group: no group looks at another."""
-        return self.spec.group_size * ITEM_BITS[self.dtype] // _BYTE
+    def unit(self, shape: Shape) -> int:  # noqa: ARG002 - a group is smaller than a row
+        """Return the group size: no group looks at another."""
+        return self.spec.group_size
 
-    def encode(self, rows: memoryview) -> Encoded:
+    def spans(self, shape: Shape, elements: range) -> tuple[Span, ...]:  # noqa: ARG002
+        """Return the words of some groups, then each group's scale and bias."""
+        bits = self.spec.bits
+        groups = range(
+            elements.start // self.spec.group_size, elements.stop // self.spec.group_size
+        )
+        words = Span(elements.start * bits // _BYTE, len(elements) * bits // _BYTE)
+        widths = (ITEM_BITS[dtype] // _BYTE for _, dtype in self.scale_parts)
+        return (words, *(Span(groups.start * width, len(groups) * width) for width in widths))
+
+    def encode(self, values: Buffer, runtime: Runtime) -> Encoded:
         """Quantize a whole number of groups."""
-        from importer.codecs import runtime  # noqa: PLC0415 - it imports numpy
+        from importer.codecs import arithmetic  # noqa: PLC0415 - it imports numpy
 
-        return runtime.encode(self, rows, runtime.ready(Operation.ENCODE, self))
+        return arithmetic.encode(self, values, runtime.kernel(self._kernel(Operation.ENCODE)))
 
-    def decode(self, parts: Sequence[Buffer]) -> Buffer:
-        """Give the values that whole groups stand for."""
-        from importer.codecs import runtime  # noqa: PLC0415 - it imports numpy
+    def decode(
+        self,
+        arrays: Sequence[Buffer],
+        shape: Shape,  # noqa: ARG002 - the contract
+        elements: range,  # noqa: ARG002
+        runtime: Runtime,
+    ) -> Buffer:
+        """Return the values that whole groups stand for."""
+        from importer.codecs import arithmetic  # noqa: PLC0415 - it imports numpy
 
-        return runtime.decode(self, parts, runtime.ready(Operation.DECODE, self))
+        return arithmetic.decode(self, arrays, runtime.kernel(self._kernel(Operation.DECODE)))
+
+    def kernels(self, operation: Operation) -> tuple[KernelSpec, ...]:
+        """Return the family's kernel for an operation."""
+        return (self._kernel(operation),)
+
+    def _kernel(self, operation: Operation) -> GroupKernel:
+        return GroupKernel(operation, self.spec, self.value_dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupKernel:
+    """A kernel that encodes or decodes groups.
+
+    Attributes:
+        dtype: of the values that are quantized.
+    """
+
+    operation: Operation
+    spec: QuantSpec
+    dtype: str
+
+    def load(self) -> Any:  # noqa: ANN401 - the contract
+        """Import the kernel's module; its code is found when it is first called."""
+        name = FAMILIES[self.spec.mode].kernel
+        return importlib.import_module(f"importer.codecs.kernels.{name}")
+
+    def check(self, kernel: Any) -> None:  # noqa: ANN401
+        """Compare the kernel with numpy on some groups.
+
+        Raises:
+            ArithmeticError: they differ.
+        """
+        from importer.codecs import arithmetic  # noqa: PLC0415 - it imports numpy
+
+        arithmetic.check(self.operation, codec(self.spec, self.dtype), kernel)
+
+
+def codec(spec: QuantSpec, dtype: str) -> Grouped:
+    """Return the codec of a type for values of `dtype`.
+
+    Raises:
+        UnsupportedError: values of `dtype` cannot be quantized, or not in such groups.
+    """
+    if dtype not in VALUE_DTYPES:
+        raise UnsupportedError(
+            f"quantizing {dtype} to {spec.name}: expected {', '.join(VALUE_DTYPES)}",
+            code="E_QUANT_DTYPE",
+        )
+    sizes = GROUP_SIZES[spec.mode]
+    if spec.group_size not in sizes:
+        known = ", ".join(map(str, sizes))
+        raise UnsupportedError(
+            f"{spec.name} in groups of {spec.group_size}: expected {known}",
+            code="E_QUANT_GROUP",
+        )
+    return Grouped(spec, dtype)

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import operator
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
-from importer.codecs import kernels, runtime
-from importer.codecs.base import Codec, Operation
+from importer.codecs import arithmetic
+from importer.codecs.base import Codec, Decoder, KernelSpec, Operation, Runtime, Shape
 from importer.codecs.grouped import Grouped
 from importer.codecs.kernels import Bounds, Summing
-from importer.codecs.kernels.function import NotKeptError
 from importer.codecs.metrics import Deviation
 from importer.codecs.reference import Bits, floats
 from importer.codecs.reference.metrics import Sums, add
 from importer.codecs.reference.minifloats import E4M3_VALUES, exponents_of, power_of_two
-from importer.codecs.registry import prepare as prepare_codecs
 from importer.codecs.spec import Mode
 from store.fs import Buffer
 
@@ -31,69 +28,90 @@ _FLOAT_EDGES: Final[Mapping[Mode, int]] = MappingProxyType(
 )
 """The largest code, and half of the step to it."""
 
-_ready: dict[str, Summing] = {}
-"""By the dtype of the values."""
 
+@dataclass(frozen=True, slots=True)
+class SumKernel:
+    """The kernel that sums over values and what they became.
 
-def prepare(work: Mapping[Codec, int], announce: Callable[[], None]) -> str | None:
-    """Make measuring fast, decoding included: `registry.prepare` says how.
-
-    The kernel that sums is used only where those that decode are, and agrees with numpy here
-    and now.
-
-    Args:
-        work: bytes of the values of each codec.
-        announce: called at most once, before kernels are compiled.
-
-    Returns:
-        Why there are no kernels, or None.
+    Attributes:
+        dtype: of the values.
     """
-    once = functools.cache(announce)
-    reason = prepare_codecs(work, once, (Operation.DECODE,))
-    nbytes: Counter[str] = Counter()
-    for codec, its_nbytes in work.items():
-        if isinstance(codec, Grouped) and runtime.ready(Operation.DECODE, codec) is not None:
-            nbytes[codec.value_dtype] += its_nbytes
-    return reason or _prepare(nbytes, once)
+
+    dtype: str
+
+    def load(self) -> Any:  # noqa: ANN401 - the contract
+        """Import the kernel's module; its code is found when it is first called."""
+        from importer.codecs.kernels import metrics  # noqa: PLC0415 - only where it is used
+
+        return metrics
+
+    def check(self, kernel: Summing) -> None:
+        """Compare the kernel with numpy.
+
+        Raises:
+            ArithmeticError: they differ.
+        """
+        # Of two tensors that have nothing to do with each other, so that all sums are large.
+        dtype = self.dtype
+        source = arithmetic.probe(dtype, _GROUP)
+        decoded = source[::-1].copy()
+        high = np.abs(floats.widen(source, dtype)).mean(axis=1)
+        fast, slow = Sums(), Sums()
+        kernel.add(fast, source, decoded, dtype, (-high, high))
+        _add(slow, source, decoded, dtype, (-high, high))
+        if _facts(fast) != _facts(slow):
+            raise ArithmeticError(f"the kernel that sums {dtype} differs from numpy")
 
 
-def _prepare(nbytes: Mapping[str, int], announce: Callable[[], None]) -> str | None:
-    try:
-        for dtype in sorted(nbytes.keys() - _ready.keys()):
-            kernel = kernels.load_sums()
-            with (
-                kernels.announced(announce, nbytes[dtype]),
-                contextlib.suppress(NotKeptError),
-            ):
-                _check(dtype, kernel)
-                _ready[dtype] = kernel
-    except Exception as error:  # noqa: BLE001 - whatever is wrong with numba, numpy is right
-        return runtime.reason_of(error)
-    return None
+def kernels(codec: Codec) -> tuple[KernelSpec, ...]:
+    """Return the kernels that make measuring a codec fast, decoding included."""
+    return (*codec.kernels(Operation.DECODE), SumKernel(codec.value_dtype))
 
 
 class Measure:
     """Compares the values of one tensor with what it was encoded to, piece by piece."""
 
-    def __init__(self, codec: Grouped) -> None:
-        """Begin, by kernels where these were prepared."""
+    def __init__(self, source: Decoder, codec: Codec, runtime: Runtime) -> None:
+        """Begin, with the kernels that `runtime` has.
+
+        Args:
+            source: reads the values of the source.
+            codec: made the parts.
+        """
+        self._source = source
         self._codec = codec
+        self._runtime = runtime
+        self._sum = runtime.kernel(SumKernel(codec.value_dtype))
         self._sums = Sums()
         self._elements = 0
 
-    def add(self, rows: Buffer, parts: Sequence[Buffer]) -> None:
-        """Add a whole number of groups of the source, and what became of them."""
-        codec, size = self._codec, self._codec.spec.group_size
+    def add(
+        self,
+        arrays: Sequence[Buffer],
+        parts: Sequence[Buffer],
+        shape: Shape,
+        elements: range,
+    ) -> None:
+        """Add a whole number of units.
+
+        Args:
+            arrays: of the source, for these elements.
+            parts: what the codec made of them.
+            shape: of the source tensor.
+            elements: which they are.
+        """
+        codec, size = self._codec, self._codec.unit(shape)
         dtype = codec.value_dtype
-        source = floats.read(rows, codec.dtype).reshape(-1, size)
-        decoded = np.frombuffer(codec.decode(parts), floats.STORED[dtype]).reshape(-1, size)
+        values = self._source.decode(arrays, shape, elements, self._runtime)
+        source = floats.read(values, codec.dtype).reshape(-1, size)
+        made = codec.decode(parts, shape, elements, self._runtime)
+        decoded = np.frombuffer(made, floats.STORED[dtype]).reshape(-1, size)
         self._elements += source.size
-        kernel = _ready.get(dtype)
-        add_groups = _add if kernel is None else kernel.add
-        add_groups(self._sums, source, decoded, dtype, _bounds(codec, parts))
+        add_groups = _add if self._sum is None else self._sum.add
+        add_groups(self._sums, source, decoded, dtype, _bounds(codec, parts, len(source)))
 
     def result(self) -> Deviation:
-        """Give what was found."""
+        """Return what was found."""
         sums = self._sums
         # One by one: `sum` compensates from Python 3.12 on.
         source, decoded, product, error = (
@@ -114,7 +132,7 @@ class Measure:
 def _add(sums: Sums, source: Bits, decoded: Bits, dtype: str, bounds: Bounds) -> None:
     low, high = bounds
     # A multiple of all lanes, so that the order of the sums stays as it is.
-    step = runtime.PIECE // source.shape[1]
+    step = arithmetic.PIECE // source.shape[1]
     with np.errstate(all="ignore"):
         for start in range(0, len(source), step):
             piece = slice(start, start + step)
@@ -122,27 +140,19 @@ def _add(sums: Sums, source: Bits, decoded: Bits, dtype: str, bounds: Bounds) ->
             add(sums, *values, low[piece], high[piece])
 
 
-def _check(dtype: str, kernel: Summing) -> None:
-    # Of two tensors that have nothing to do with each other, so that all sums are large.
-    source, decoded = runtime.probe(dtype, _GROUP), runtime.probe(dtype, _GROUP)[::-1].copy()
-    high = np.abs(floats.widen(source, dtype)).mean(axis=1)
-    fast, slow = Sums(), Sums()
-    kernel.add(fast, source, decoded, dtype, (-high, high))
-    _add(slow, source, decoded, dtype, (-high, high))
-    if _facts(fast) != _facts(slow):
-        raise ArithmeticError(f"the kernel that sums {dtype} differs from numpy")
-
-
 def _facts(sums: Sums) -> tuple[object, ...]:
     return (sums.lanes.tolist(), sums.largest, sums.clipped, sums.zeroed)
 
 
-def _bounds(codec: Grouped, parts: Sequence[Buffer]) -> Bounds:
-    """From where on a value of each group is clipped, below and above."""
+def _bounds(codec: Codec, parts: Sequence[Buffer], groups: int) -> Bounds:
+    """Return from where on a value of each group is clipped, below and above."""
+    if not isinstance(codec, Grouped):
+        edge = np.full(groups, np.inf, np.float32)
+        return -edge, edge
     spec = codec.spec
     scale, *rest = (
         np.frombuffer(part, floats.STORED[kind])
-        for part, (_, kind) in zip(parts[1:], codec.companions, strict=True)
+        for part, (_, kind) in zip(parts[1:], codec.scale_parts, strict=True)
     )
     with np.errstate(all="ignore"):
         match spec.mode:

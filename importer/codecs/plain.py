@@ -1,38 +1,46 @@
-"""No quantization: the source's bytes as they are."""
+"""Values as they are, one after the other, in a dtype of safetensors."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from importer.codecs.base import Encoded, Part, Shape
+from importer.codecs.base import KernelSpec, Operation, Runtime, Shape, Span
 from store.fs import Buffer
+from store.tensorfile import ITEM_BITS
+
+_BYTE: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """Keeps a tensor as it is."""
+    """Reads one array whose elements are the tensor's."""
 
-    dtype: str
+    value_dtype: str
 
-    @property
-    def value_dtype(self) -> str:
-        """The source's."""
-        return self.dtype
+    def unit(self, shape: Shape) -> int:  # noqa: ARG002 - the contract
+        """Return 1, or for elements smaller than a byte as many as fill whole bytes."""
+        return _BYTE // math.gcd(_BYTE, ITEM_BITS[self.value_dtype])
 
-    def parts(self, shape: Shape) -> tuple[Part, ...]:
-        """One part, the tensor itself."""
-        return (Part("", self.dtype, shape),)
+    def spans(self, shape: Shape, elements: range) -> tuple[Span, ...]:  # noqa: ARG002
+        """Return the elements' own bytes."""
+        bits = ITEM_BITS[self.value_dtype]
+        begin, end = elements.start * bits // _BYTE, elements.stop * bits // _BYTE
+        return (Span(begin, end - begin),)
 
-    def row_bytes(self, shape: Shape) -> int:  # noqa: ARG002 - the contract
-        """Bytes need no company."""
-        return 1
+    def decode(
+        self,
+        arrays: Sequence[Buffer],
+        shape: Shape,  # noqa: ARG002
+        elements: range,  # noqa: ARG002
+        runtime: Runtime,  # noqa: ARG002
+    ) -> Buffer:
+        """Return the bytes, unseen."""
+        (values,) = arrays
+        return values
 
-    def encode(self, rows: memoryview) -> Encoded:
-        """Give the bytes back, unseen."""
-        return Encoded((rows,))
-
-    def decode(self, parts: Sequence[Buffer]) -> Buffer:
-        """Give the bytes back."""
-        (rows,) = parts
-        return rows
+    def kernels(self, operation: Operation) -> tuple[KernelSpec, ...]:  # noqa: ARG002
+        """Return none."""
+        return ()

@@ -1,84 +1,43 @@
-"""Codecs: what becomes of a tensor's rows."""
+"""Which codec makes what: from a type's name in `spec.QUANT_TYPES` to the module that has it."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Mapping
-from types import MappingProxyType
-from typing import Final
+import importlib
+from typing import cast
 
-from importer.codecs.affine import Affine
-from importer.codecs.base import Codec, Operation
+from importer.codecs.base import Codec, Decoder, Transcoder
 from importer.codecs.cast import Cast
-from importer.codecs.grouped import VALUE_DTYPES, Grouped
-from importer.codecs.mxfp import Mxfp
-from importer.codecs.nvfp4 import Nvfp4
 from importer.codecs.plain import Plain
-from importer.codecs.spec import Downcast, Mode, Target
-from store.errors import UnsupportedError
-
-_WORTH_LOADING: Final = 16 << 20
-"""Below, numpy alone on two cores is done before kernels are loaded, which takes 40 ms."""
-
-_FAMILIES: Final[Mapping[Mode, type[Grouped]]] = MappingProxyType(
-    {
-        Mode.AFFINE: Affine,
-        Mode.NVFP4: Nvfp4,
-        Mode.MXFP4: Mxfp,
-        Mode.MXFP8: Mxfp,
-    }
-)
+from importer.codecs.spec import Downcast, QuantSpec, Target
+from importer.codecs.transcode import Copy, Recode
 
 
 @functools.cache
-def codec_for(target: Target, dtype: str) -> Codec:
-    """The codec that turns rows of `dtype` into `target`, or keeps them.
+def codec_for(spec: QuantSpec, dtype: str) -> Codec:
+    """Return the codec of a quantization type for values of `dtype`.
 
     Raises:
         UnsupportedError: values of `dtype` cannot be quantized, or not in such groups.
     """
-    if target is None:
-        return Plain(dtype)
-    if isinstance(target, Downcast):
-        return Cast(dtype, target.dtype)
-    quant = target
-    if dtype not in VALUE_DTYPES:
-        raise UnsupportedError(
-            f"quantizing {dtype} to {quant.name}: expected {', '.join(VALUE_DTYPES)}",
-            code="E_QUANT_DTYPE",
-        )
-    family = _FAMILIES[quant.mode]
-    if quant.group_size not in family.GROUP_SIZES:
-        sizes = ", ".join(map(str, sorted(family.GROUP_SIZES)))
-        raise UnsupportedError(
-            f"{quant.name} in groups of {quant.group_size}: expected {sizes}",
-            code="E_QUANT_GROUP",
-        )
-    return family(quant, dtype)
+    module = importlib.import_module(spec.codec)
+    return cast("Codec", module.codec(spec, dtype))
 
 
-def prepare(
-    work: Mapping[Codec, int],
-    announce: Callable[[], None],
-    operations: Collection[Operation] = (Operation.ENCODE,),
-) -> str | None:
-    """Make codecs fast, where that is worth the time: they are right without.
-
-    To be called once, before threads use the codecs.
+@functools.cache
+def transcoder_for(target: Target, decoder: Decoder) -> Transcoder:
+    """Return what makes `target` of values that are stored as `decoder` reads them.
 
     Args:
-        work: for each codec the bytes of the source that it will quantize, or of the values
-            that it will decode to.
-        announce: called at most once, before kernels are compiled, which takes seconds. They
-            are kept on disk, so that this happens once on a machine.
-        operations: that will be needed.
+        target: a type, or None to keep the bytes of a plain array.
 
-    Returns:
-        Why kernels cannot be had, which makes this some twenty times slower, or None.
+    Raises:
+        UnsupportedError: such values cannot become the target.
     """
-    families = {codec: n for codec, n in work.items() if isinstance(codec, Grouped)}
-    if sum(families.values()) < _WORTH_LOADING:
-        return None
-    from importer.codecs import runtime  # noqa: PLC0415 - it imports numpy
-
-    return runtime.prepare(families, announce, operations)
+    dtype = decoder.value_dtype
+    if target is None:
+        assert isinstance(decoder, Plain), "arrays of a scheme are kept one by one"
+        return Copy(dtype)
+    if isinstance(target, Downcast):
+        return Recode(decoder, Cast(dtype, target.dtype))
+    return Recode(decoder, codec_for(target, dtype))

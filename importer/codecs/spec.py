@@ -30,12 +30,14 @@ class QuantSpec:
         name: as it stands in a blob's `quant_type`.
         bits: per element.
         group_size: elements of the last axis that share a scale.
+        codec: the module whose `codec(spec, dtype)` encodes and decodes it.
     """
 
     name: str
     mode: Mode
     bits: int
     group_size: int
+    codec: str = "importer.codecs.grouped"
 
     def __str__(self) -> str:
         """As `parse_target` reads it: the group size only where it is not the type's own."""
@@ -90,7 +92,23 @@ Target = QuantSpec | Downcast | None
 """What a tensor becomes; None keeps it."""
 
 KEEP: Final = "keep"
-AFFINE_GROUPS: Final = (32, 64, 128)
+GROUP_SIZES: Final[Mapping[Mode, tuple[int, ...]]] = MappingProxyType(
+    {Mode.AFFINE: (32, 64, 128), Mode.NVFP4: (16,), Mode.MXFP4: (32,), Mode.MXFP8: (32,)}
+)
+"""Elements that may share a scale, in ascending order."""
+
+VALUE_DTYPES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "BF16": "BF16",
+        "F16": "F16",
+        "F32": "F32",
+        "F64": "F32",
+        "F8_E4M3": "BF16",
+        "F8_E5M2": "BF16",
+    }
+)
+"""The dtypes that can be quantized, and what their values are converted to before."""
+
 _ALIASES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "q4": "int4",
@@ -141,7 +159,7 @@ def with_group_size(spec: QuantSpec, group_size: int) -> QuantSpec:
     Raises:
         UsageError: the type does not have it.
     """
-    sizes = AFFINE_GROUPS if spec.mode is Mode.AFFINE else (spec.group_size,)
+    sizes = GROUP_SIZES[spec.mode]
     if group_size not in sizes:
         known = " or ".join(map(str, sizes))
         raise UsageError(

@@ -1,93 +1,159 @@
-"""Cut what a blob is made from into chunks that can be read and encoded alone, in any order."""
+"""Cut what a blob is made from into chunks that can be read and converted alone, in any order."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-from importer.codecs.base import Codec
-from importer.codecs.plain import Plain
-from importer.engine.reuse import Job, Piece
-from importer.planning.plan import FilePlan, TensorPlan
-from importer.sources.file import SourceFile
+from importer.codecs.base import Part, Shape, Span, Transcoder
+from importer.codecs.transcode import Copy
+from importer.planning.plan import FilePlan, Job, TensorPlan
+from importer.sources.file import Extent, SourceFile
+from store.tensorfile import elements
 
-_FILE: Final = Plain("U8")
+_FILE: Final = Copy("U8")
+_ALIGNMENT: Final = 64
+
+
+class Read(NamedTuple):
+    """What a chunk needs of one stored array.
+
+    Attributes:
+        file: that the array is in.
+        offset: of the array in its file.
+        span: of bytes in the array.
+    """
+
+    file: SourceFile
+    offset: int
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A whole number of rows of one source of a tensor, or some bytes of a file.
+    """A whole number of units of one source of a tensor, or some bytes of a file.
 
     Attributes:
-        offset: in the source's file.
-        nbytes: of the source.
-        targets: offsets in the blob of what the rows become, one for each part.
-        ends_source: whether the source has no more rows.
+        tensor: that it is of, or None for a file.
+        shape: of the source, in elements.
+        elements: of the source.
+        reads: one for each stored array of the source.
+        targets: offsets in the blob of what the elements become, one for each part.
+        ends_source: whether the source has no more elements.
         ends_tensor: whether the tensor has no more.
-        is_whole: whether the tensor has no other rows.
+        is_whole: whether the tensor has no others.
     """
 
     tensor: TensorPlan | None
-    codec: Codec
-    file: SourceFile
-    offset: int
-    nbytes: int
+    transcoder: Transcoder
+    shape: Shape
+    elements: range
+    reads: tuple[Read, ...]
     targets: tuple[int, ...]
     ends_source: bool
     ends_tensor: bool
     is_whole: bool
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes to read."""
+        return sum(read.span.nbytes for read in self.reads)
+
+    @property
+    def room(self) -> int:
+        """Bytes of a buffer that holds them, each array aligned as processors like it."""
+        return sum(-(-read.span.nbytes // _ALIGNMENT) * _ALIGNMENT for read in self.reads)
+
+    def views(self, buffer: memoryview) -> Iterator[memoryview]:
+        """Give the place of each array in a buffer of at least `room` bytes."""
+        start = 0
+        for read in self.reads:
+            yield buffer[start : start + read.span.nbytes]
+            start += -(-read.span.nbytes // _ALIGNMENT) * _ALIGNMENT
+
+
+class _Source(NamedTuple):
+    """Some elements of a tensor: the shape of a source, and the extents of its arrays."""
+
+    shape: Shape
+    extents: Sequence[Extent]
+
 
 def cut(job: Job, size: int) -> Iterator[Chunk]:
-    """Give the chunks of a blob in the order of its data, each of about `size` source bytes.
-
-    A source without bytes has a chunk, too.
-    """
+    """Give the chunks of a blob in the order of its data, each of about `size` source bytes."""
     if isinstance(job, FilePlan):
-        make = functools.partial(Chunk, None, _FILE)
-        yield from _cut(make, [(job.file, 0, job.nbytes)], 1, [(0, 1)], size)
-        return
-    start = len(job.header)
-    for tensor in job.tensors:
-        row = tensor.codec.row_bytes(tensor.shape)
-        rows = max(1, sum(source.nbytes for source in tensor.sources) // row)
+        return cut_file(job, size)
+    return cut_tensors(job.tensors, size, start=len(job.header))
+
+
+def cut_file(plan: FilePlan, size: int) -> Iterator[Chunk]:
+    """Give the chunks of a file that is kept; an empty one has a chunk, too."""
+    part = Part("", "U8", (plan.nbytes,))
+    source = _Source(part.shape, [Extent(plan.file, 0, plan.nbytes)])
+    return _cut(None, _FILE, [source], [(part, 0)], size)
+
+
+def cut_tensors(tensors: Iterable[TensorPlan], size: int, *, start: int = 0) -> Iterator[Chunk]:
+    """Give the chunks of some tensors; a source without bytes has a chunk, too.
+
+    Args:
+        start: offset in the blob of the first tensor's data.
+    """
+    for tensor in tensors:
         layout = []
         for part in tensor.parts:
-            layout.append((start, part.nbytes // rows))
+            layout.append((part, start))
             start += part.nbytes
-        make = functools.partial(Chunk, tensor, tensor.codec)
-        pieces = [(source.file, source.offset, source.nbytes) for source in tensor.sources]
-        yield from _cut(make, pieces, row, layout, size)
+        sources = [
+            _Source(source.shape, [array.extent for array in source.arrays])
+            for source in tensor.sources
+        ]
+        yield from _cut(tensor, tensor.transcoder, sources, layout, size)
 
 
 def _cut(
-    make: Callable[..., Chunk],
-    pieces: Sequence[Piece],
-    row: int,
-    layout: Sequence[tuple[int, int]],
+    tensor: TensorPlan | None,
+    transcoder: Transcoder,
+    sources: Sequence[_Source],
+    layout: Iterable[tuple[Part, int]],
     size: int,
 ) -> Iterator[Chunk]:
-    """Cut pieces of rows of `row` bytes.
+    """Cut the sources of one tensor.
 
     Args:
-        make: takes the fields of a chunk from `file` on.
-        layout: where each part begins in the blob, and its bytes for each row.
+        layout: each part, and where it begins in the blob.
     """
-    step = max(1, size // row) * row
-    done = 0
-    for number, (file, offset, nbytes) in enumerate(pieces, start=1):
-        for start in range(0, max(nbytes, 1), step):
-            taken = min(step, nbytes - start)
-            is_last = start + taken == nbytes
-            yield make(
-                file,
-                offset + start,
-                taken,
-                tuple(place + done // row * width for place, width in layout),
-                ends_source=is_last,
-                ends_tensor=is_last and number == len(pieces),
-                is_whole=taken == nbytes and len(pieces) == 1,
+    counts = [elements(source.shape) for source in sources]
+    total = max(sum(counts), 1)
+    before = 0
+    for number, ((shape, extents), count) in enumerate(zip(sources, counts, strict=True), 1):
+        step = _step(transcoder, shape, count, size)
+        for start in range(0, max(count, 1), step):
+            piece = range(start, min(start + step, count))
+            spans = transcoder.spans(shape, piece)
+            done = before + start
+            ends_source = piece.stop == count
+            yield Chunk(
+                tensor,
+                transcoder,
+                shape,
+                piece,
+                tuple(
+                    Read(extent.file, extent.offset, span)
+                    for extent, span in zip(extents, spans, strict=True)
+                ),
+                tuple(place + part.nbytes * done // total for part, place in layout),
+                ends_source=ends_source,
+                ends_tensor=ends_source and number == len(sources),
+                is_whole=len(piece) == count and len(sources) == 1,
             )
-            done += taken
+        before += count
+
+
+def _step(transcoder: Transcoder, shape: Shape, count: int, size: int) -> int:
+    """Return how many elements make a chunk of about `size` bytes."""
+    unit = transcoder.unit(shape)
+    spans = transcoder.spans(shape, range(min(unit, count)))
+    nbytes = sum(span.nbytes for span in spans)
+    return max(1, size // max(nbytes, 1)) * unit

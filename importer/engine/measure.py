@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from importer.codecs.base import Codec
-from importer.codecs.grouped import Grouped
-from importer.engine.paired import beside
+from importer.codecs.base import KernelSpec, Runtime
+from importer.codecs.runtime import prepare
+from importer.engine.paired import read_pairs
 from importer.events import Compiling, Event, Measuring
 from importer.models.quality import Quality
 from importer.planning.plan import BlobPlan, Plan
@@ -39,39 +39,44 @@ def measure(
         InputError: the source changed.
         IntegrityError: a blob is not there, or not whole.
     """
-    from importer.codecs.measure import prepare  # noqa: PLC0415 - it imports numpy
+    from importer.codecs.measure import kernels  # noqa: PLC0415 - it imports numpy
 
     jobs = [
         (job, ref)
         for job, ref in zip(plan.blobs, refs, strict=True)
-        if any(tensor.quant for tensor in job.tensors)
+        if any(tensor.codec for tensor in job.tensors)
     ]
-    quantized = [tensor for job, _ in jobs for tensor in job.tensors if tensor.quant]
-    work: Counter[Codec] = Counter()
-    for tensor in quantized:
-        work[tensor.codec] += tensor.source_nbytes
-    listen(Measuring(len(quantized), work.total()))
-    prepare(work, lambda: listen(Compiling()))
+    work: Counter[KernelSpec] = Counter()
+    count = nbytes = 0
+    for tensor in (tensor for job, _ in jobs for tensor in job.tensors):
+        if tensor.codec is not None:
+            count, nbytes = count + 1, nbytes + tensor.source_nbytes
+            for kernel in kernels(tensor.codec):
+                work[kernel] += tensor.source_nbytes
+    listen(Measuring(count, nbytes))
+    runtime = prepare(work, lambda: listen(Compiling()))
     stop = Stop()
-    found = each(lambda pair: list(_measure(store, *pair, stop)), jobs, threads, stop)
+    found = each(lambda pair: list(_measure(store, *pair, runtime, stop)), jobs, threads, stop)
     return [quality for blob in found for quality in blob]
 
 
-def _measure(store: Store, job: BlobPlan, ref: BlobRef, stop: Stop) -> Iterator[Quality]:
+def _measure(
+    store: Store, job: BlobPlan, ref: BlobRef, runtime: Runtime, stop: Stop
+) -> Iterator[Quality]:
     from importer.codecs.measure import Measure  # noqa: PLC0415 - it imports numpy
 
     current: Measure | None = None
-    for pair in beside(store, job, ref):
+    for pair in read_pairs(store, job.tensors, ref):
         stop.check()
         chunk, tensor = pair.chunk, pair.chunk.tensor
-        if tensor is None or not isinstance(chunk.codec, Grouped):
+        if tensor is None or tensor.codec is None:
             continue
-        current = current or Measure(chunk.codec)
+        current = current or Measure(tensor.sources[0].decoder, tensor.codec, runtime)
         if not pair.is_complete:
             raise IntegrityError(
                 f"blob {ref.digest} has not all of `{tensor.name}`", code="E_BLOB_MISSING"
             )
-        current.add(pair.rows, pair.parts)
+        current.add(pair.arrays, pair.parts, chunk.shape, chunk.elements)
         if chunk.ends_tensor:
             found, current = current.result(), None
             yield Quality(

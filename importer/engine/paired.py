@@ -1,18 +1,17 @@
-"""A blob of the store beside the source that it was made from, chunk by chunk."""
+"""A blob of the store and the source that it was made from, chunk by chunk."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from importer.engine.chunks import Chunk, cut
-from importer.planning.plan import BlobPlan, FilePlan, TensorPlan
-from importer.sources.file import SourceFile, opened, read_exactly
+from importer.engine.chunks import Chunk, cut_file, cut_tensors
+from importer.engine.reader import ChunkReader
+from importer.planning.plan import FilePlan, TensorPlan
 from store import BlobRef, Store
 from store.fs import File
 from store.tensorblob import read_header
-from store.tensorfile import TensorEntry
+from store.tensorfile import TensorEntry, elements
 
 CHUNK: Final = 1 << 20
 """Bytes of the source at a time."""
@@ -22,31 +21,38 @@ _OLD_KEY: Final = "data"
 
 
 class ChunkPair(NamedTuple):
-    """A chunk, both sides valid until the next.
+    """A chunk of the source and what the store has of it, both valid until the next.
 
     Attributes:
-        done: bytes of the tensor's source, or of the file, before this chunk.
-        rows: of the source.
+        done: elements of the tensor, or bytes of the file, before this chunk.
+        arrays: the source's bytes.
         parts: what the blob has for them; shorter than they should be where it ends early,
             empty where it has no such tensor, or one of another dtype.
     """
 
     chunk: Chunk
     done: int
-    rows: memoryview
+    arrays: tuple[memoryview, ...]
     parts: tuple[memoryview, ...]
 
     @property
+    def place(self) -> str:
+        """Where the chunk begins, for people."""
+        return f"{'byte' if self.chunk.tensor is None else 'element'} {self.done}"
+
+    @property
     def is_complete(self) -> bool:
-        """Whether the blob has every byte that the rows of a tensor became."""
+        """Whether the blob has every byte that the chunk became."""
         tensor = self.chunk.tensor
         assert tensor is not None
-        expected = [end - begin for begin, end in _places(tensor, self.done, self.chunk.nbytes)]
-        return [len(part) for part in self.parts] == expected
+        places = _places(tensor, self.done, len(self.chunk.elements))
+        return [len(part) for part in self.parts] == [end - begin for begin, end in places]
 
 
-def beside(store: Store, job: BlobPlan | FilePlan, ref: BlobRef) -> Iterator[ChunkPair]:
-    """Read a planned blob's source and a stored blob with the same tensors together.
+def read_pairs(
+    store: Store, plans: Sequence[TensorPlan] | FilePlan, ref: BlobRef
+) -> Iterator[ChunkPair]:
+    """Read the sources of some tensors, or of a file, and a stored blob that has them.
 
     Others may have written the blob: its own header says where its tensors are.
 
@@ -54,46 +60,46 @@ def beside(store: Store, job: BlobPlan | FilePlan, ref: BlobRef) -> Iterator[Chu
         InputError: the source changed, or the blob's header is malformed.
         IntegrityError: the blob is not there.
     """
-    with store.blobs.open(ref.digest) as blob, contextlib.ExitStack() as stack:
-        stored = _Stored(store, blob, ref, job)
-        buffer = memoryview(bytearray(CHUNK))
-        file: SourceFile | None = None
-        descriptor, done = -1, 0
-        for chunk in cut(job, CHUNK):
-            if chunk.file is not file:
-                stack.close()
-                descriptor = stack.enter_context(opened(chunk.file))
-                file = chunk.file
-            rows = buffer[: chunk.nbytes]
-            read_exactly(chunk.file, descriptor, rows, chunk.offset)
-            yield ChunkPair(chunk, done, rows, tuple(stored.parts(chunk, done)))
-            done = 0 if chunk.ends_tensor else done + chunk.nbytes
+    with store.blobs.open(ref.digest) as blob, ChunkReader() as reader:
+        if isinstance(plans, FilePlan):
+            stored, chunks = _StoredParts(store, blob), cut_file(plans, CHUNK)
+        else:
+            stored, chunks = _StoredParts(store, blob), cut_tensors(plans, CHUNK)
+            stored.find(ref, plans)
+        buffer = bytearray(CHUNK)
+        done = 0
+        for chunk in chunks:
+            if chunk.room > len(buffer):
+                buffer = bytearray(chunk.room)
+            arrays = reader.read(chunk, memoryview(buffer))
+            yield ChunkPair(chunk, done, arrays, tuple(stored.parts(chunk, done)))
+            done = 0 if chunk.ends_tensor else done + len(chunk.elements)
 
 
-class _Stored:
+class _StoredParts:
     """Reads parts of a stored blob, wherever they are in it."""
 
-    def __init__(
-        self, store: Store, blob: File, ref: BlobRef, job: BlobPlan | FilePlan
-    ) -> None:
+    def __init__(self, store: Store, blob: File) -> None:
         self._store, self._blob = store, blob
         self._entries: dict[str, TensorEntry] = {}
         self._start = 0
         self._buffers: dict[int, memoryview] = {}
-        if isinstance(job, BlobPlan):
-            header = read_header(store, blob, ref.size, f"blob {ref.digest}")
-            self._entries = {entry.name: entry for entry in header.entries}
-            self._start = header.nbytes
-            if self._entries.keys() == {_OLD_KEY}:
-                self._entries[job.name] = self._entries[_OLD_KEY]
+
+    def find(self, ref: BlobRef, tensors: Sequence[TensorPlan]) -> None:
+        """Read the header, which says where the tensors are."""
+        header = read_header(self._store, self._blob, ref.size, f"blob {ref.digest}")
+        self._entries = {entry.name: entry for entry in header.entries}
+        self._start = header.nbytes
+        if self._entries.keys() == {_OLD_KEY}:
+            self._entries[tensors[0].name] = self._entries[_OLD_KEY]
 
     def parts(self, chunk: Chunk, done: int) -> Iterator[memoryview]:
-        """What there is for a chunk, of whose tensor `done` source bytes came before."""
-        tensor = chunk.tensor
+        """Give what there is for a chunk, of whose tensor `done` elements came before."""
+        tensor, count = chunk.tensor, len(chunk.elements)
         if tensor is None:
-            yield self._read(0, done, chunk.nbytes)
+            yield self._read(0, done, count)
             return
-        places = _places(tensor, done, chunk.nbytes)
+        places = _places(tensor, done, count)
         for number, (part, (begin, end)) in enumerate(zip(tensor.parts, places, strict=True)):
             entry = self._entries.get(tensor.name + part.suffix)
             if entry is None or entry.dtype != part.dtype:
@@ -109,10 +115,10 @@ class _Stored:
         return buffer[: self._store.fs.read_into(self._blob, buffer, offset)]
 
 
-def _places(tensor: TensorPlan, done: int, nbytes: int) -> list[tuple[int, int]]:
-    """Where in each part is what `nbytes` of the source become, after `done`."""
-    total = max(tensor.source_nbytes, 1)
+def _places(tensor: TensorPlan, done: int, count: int) -> list[tuple[int, int]]:
+    """Return where in each part is what `count` elements became, after `done`."""
+    total = max(elements(tensor.shape), 1)
     return [
-        (part.nbytes * done // total, part.nbytes * (done + nbytes) // total)
+        (part.nbytes * done // total, part.nbytes * (done + count) // total)
         for part in tensor.parts
     ]

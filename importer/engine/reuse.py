@@ -2,41 +2,53 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-import xxhash
-
-from importer.codecs.base import REVISION
-from importer.codecs.plain import Plain
-from importer.planning.plan import BlobPlan, FilePlan, Plan
-from importer.sources.file import SourceFile
+from importer.codecs.base import REVISION, Transcoder
+from importer.codecs.transcode import Copy
+from importer.planning.plan import FilePlan, Job, Plan
+from importer.sources.file import Extent, SourceFile
 from store import BlobRef, Store
 from store.memo import Pieces
 
-Job = BlobPlan | FilePlan
-Piece = tuple[SourceFile, int, int]
-"""A part of a source file: the file, offset and size in bytes."""
+
+class Fingerprint(NamedTuple):
+    """What tells the bytes of one stored array or file from others.
+
+    Attributes:
+        digest: XXH3-128, seeded by a secret of the store.
+        is_in_order: whether the bytes were hashed as they follow each other in the file. Of
+            an array that is read in strides they were not, and so nothing is noted of it.
+    """
+
+    digest: bytes
+    is_in_order: bool = True
 
 
-def pieces_of(job: Job) -> Iterator[Piece]:
-    """The parts of the source that a blob is made from, in the order of the plan."""
+def extents_of(job: Job) -> Iterator[Extent]:
+    """Give what a blob is made from, each stored array or file, in the order of the plan."""
     if isinstance(job, FilePlan):
-        yield job.file, 0, job.file.size
+        yield Extent(job.file, 0, job.file.size)
     else:
         for plan in job.tensors:
             for tensor in plan.sources:
-                yield tensor.file, tensor.offset, tensor.nbytes
+                for array in tensor.arrays:
+                    yield array.extent
 
 
 class Reuse:
     """Looks up blobs by the fingerprints of what they would be made from.
 
-    The key of a blob: XXH3-128 of each of its source tensors, seeded by a secret of the store;
-    SHA-256 of its header and of all else that decides what becomes of them; the revision of
-    the codecs. The header is in the key because equal tensors of different names have
-    different blobs.
+    The key of a blob: the fingerprint of each stored array that it is made from; SHA-256 of
+    its header and of the transcoders that make it; the revision of the codecs. The header is
+    in the key because equal tensors of different names have different blobs.
+
+    Attributes:
+        seed: of fingerprints; a secret of the store.
     """
 
     def __init__(self, store: Store, plan: Plan, *, trusts: bool = True) -> None:
@@ -59,9 +71,10 @@ class Reuse:
         for file in self._files:
             self._memo.look_at(file.location, _identity(file), now)
 
-    def fingerprint(self) -> xxhash.xxh3_128:
-        """Start a fingerprint, to be fed the bytes of one piece."""
-        return xxhash.xxh3_128(seed=self._seed or 0)
+    @property
+    def seed(self) -> int:
+        """What fingerprints are seeded with."""
+        return self._seed or 0
 
     def present(self, jobs: Iterable[Job]) -> list[BlobRef | None]:
         """Find the blobs that the store has and knows to be good, and read no source.
@@ -77,25 +90,27 @@ class Reuse:
         return [self._present(job, known) for job in jobs]
 
     def _present(self, job: Job, known: Mapping[str, Pieces]) -> BlobRef | None:
-        prints = [known[file.path].get((at, size)) for file, at, size in pieces_of(job)]
-        found = [one for one in prints if one is not None]
-        ref = self.look_up(job, found) if len(found) == len(prints) else None
+        noted = [known[file.path].get((at, size)) for file, at, size in extents_of(job)]
+        found = [Fingerprint(digest) for digest in noted if digest is not None]
+        ref = self.look_up(job, found) if len(found) == len(noted) else None
         return ref if ref is not None and self._store.blobs.vouches_for(ref) else None
 
     def expects(self, job: Job) -> bool:
         """Whether it is worth reading a job's source to see if its blob was made before."""
         return self._trusts and self._memo.has_product(self._form(job))
 
-    def look_up(self, job: Job, fingerprints: list[bytes]) -> BlobRef | None:
-        """The blob that these fingerprints of a job's pieces gave before, or None."""
+    def look_up(self, job: Job, fingerprints: Sequence[Fingerprint]) -> BlobRef | None:
+        """Return the blob that these fingerprints of a job's sources gave before, or None."""
         found = self._memo.product(_key(self._form(job), fingerprints))
         # A plan knows every size: another one is no product of this plan.
         return BlobRef(*found) if found is not None and found[1] == job.nbytes else None
 
-    def note(self, job: Job, fingerprints: list[bytes], ref: BlobRef) -> None:
+    def note(self, job: Job, fingerprints: Sequence[Fingerprint], ref: BlobRef) -> None:
         """Remember what a job gave."""
-        for (file, offset, nbytes), found in zip(pieces_of(job), fingerprints, strict=True):
-            self._memo.note_piece(file.location, offset, nbytes, found)
+        for extent, found in zip(extents_of(job), fingerprints, strict=True):
+            if found.is_in_order:
+                place = extent.file.location, extent.offset, extent.nbytes
+                self._memo.note_piece(*place, found.digest)
         form = self._form(job)
         self._memo.note_product(_key(form, fingerprints), form, ref.digest, ref.size)
 
@@ -105,10 +120,16 @@ class Reuse:
             return hashlib.sha256(b"file").digest()
         form = hashlib.sha256(job.header)
         for tensor in job.tensors:
-            if not isinstance(tensor.codec, Plain):
-                # The header has the dtype that they became: F16 and BF16 may become one.
-                form.update(f"\0{tensor.dtype} {self._allows_nonfinite}".encode())
+            if not isinstance(tensor.transcoder, Copy):
+                # The header has what they became: F16 and BF16, or two schemes, may become
+                # one type.
+                form.update(_text(tensor.transcoder, allows=self._allows_nonfinite))
         return form.digest()
+
+
+@functools.lru_cache(4096)
+def _text(transcoder: Transcoder, *, allows: bool) -> bytes:
+    return f"\0{transcoder!r} {allows}".encode()
 
 
 def was_imported(store: Store, file: SourceFile) -> bool:
@@ -122,6 +143,8 @@ def _identity(file: SourceFile) -> tuple[int, int, int, int]:
     return seen.device, seen.inode, seen.size, max(seen.mtime_ns, seen.ctime_ns)
 
 
-def _key(form: bytes, fingerprints: list[bytes]) -> bytes:
+def _key(form: bytes, fingerprints: Iterable[Fingerprint]) -> bytes:
     revision = REVISION.to_bytes(4, "little")
-    return hashlib.sha256(revision + form + b"".join(fingerprints)).digest()
+    return hashlib.sha256(
+        revision + form + b"".join(one.digest for one in fingerprints)
+    ).digest()

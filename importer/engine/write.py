@@ -1,31 +1,28 @@
-"""Execute a plan: in parallel over blobs, in bounded memory, the same bytes every time."""
+"""Carry out a plan: recall what was made before, make the rest, and commit it to the sink."""
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import threading
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
-from importer.codecs import registry
-from importer.codecs.base import Codec
-from importer.engine.chunks import Chunk
-from importer.engine.reuse import Job, Reuse
-from importer.engine.schedule import JobQueue
+from importer.codecs.aside import aside
+from importer.codecs.base import KernelSpec, Runtime
+from importer.codecs.runtime import NUMPY, KernelRuntime, prepare
+from importer.engine.executor import Executor, Threads
+from importer.engine.make import Made, MakeJob, fingerprint_sources, make_blob
+from importer.engine.reuse import Fingerprint, Reuse
 from importer.engine.workers import WorkerPool
 from importer.events import BlobDone, Compiling, Event, Listener, NoKernels, Wrote
-from importer.planning.plan import BlobPlan, FilePlan, TensorPlan
+from importer.planning.plan import BlobPlan, Job
 from store import BlobRef, CommitOutcome
-from store.blobs import BlobWriter
-from store.errors import InputError
-from store.text import printable
+from store.parallel import Stop, StoppedError
 from store.writer import Writer
 
-_WORTH_RESERVING: Final = 1 << 18
-"""Bytes of a blob from which on less work in writing outweighs one more call."""
 _COMMITTERS: Final = 8
 """Threads, at least, that sync blobs, which waits for the disk while others encode. Several
 at a time share one commit of the file system's journal."""
@@ -51,10 +48,12 @@ def write_blobs(  # noqa: PLR0913 - each is another side of it
     known: Sequence[BlobRef | None] = (),
     allow_nonfinite: bool = False,
 ) -> list[Written]:
-    """Write every blob and file of a plan; give what became of each, in the plan's order.
+    """Write every blob and file of a plan; return what became of each, in the plan's order.
 
-    What the store is known to have is not made again. Of the rest the largest comes first,
-    so that no thread is left alone with a long one at the end.
+    What the store is known to have is not made again. Then sources are read of which a blob
+    with the same header was made before: a file that was only touched, moved or fetched again
+    gives the same blob. Of the rest plain tensors come first, while kernels are loaded, and
+    in each half the largest, so that no thread is left alone with a long one at the end.
 
     Args:
         jobs: blobs and files of a plan.
@@ -69,15 +68,17 @@ def write_blobs(  # noqa: PLR0913 - each is another side of it
         InputError: the source changed, or has values that its new type cannot hold.
         OSError: reading or writing failed; nothing is published.
     """
-    engine = _Engine(jobs, writer, reuse, listen, allow_nonfinite=allow_nonfinite)
-    engine.reuse(known)
-    engine.write_rest(threads)
-    written = [done for done in engine.done if done is not None]
+    owner = _Owner(jobs, writer, reuse, listen, allow_nonfinite=allow_nonfinite)
+    owner.take_known(known)
+    owner.make_rest(threads)
+    written = [done for done in owner.done if done is not None]
     assert len(written) == len(jobs), "a job was neither written nor failed"
     return written
 
 
-class _Engine:
+class _Owner:
+    """Gives out jobs, and commits what was made: nobody else touches the store."""
+
     def __init__(
         self,
         jobs: Sequence[Job],
@@ -94,12 +95,15 @@ class _Engine:
         self._listen = listen
         self._allow_nonfinite = allow_nonfinite
         self._telling = threading.Lock()
-        self._stop = threading.Event()
-        self._errors: list[BaseException] = []
-        # Jobs whose sources were read, and gave no blob that the store had.
-        self._looked: set[int] = set()
+        self._stop = Stop()
 
-    def reuse(self, known: Sequence[BlobRef | None]) -> None:
+    @property
+    def left(self) -> list[int]:
+        """The jobs that are not done, the largest first."""
+        numbers = (number for number, done in enumerate(self.done) if done is None)
+        return sorted(numbers, key=lambda number: (-self._jobs[number].nbytes, number))
+
+    def take_known(self, known: Sequence[BlobRef | None]) -> None:
         """Take what the store is known to have."""
         found = [(number, ref) for number, ref in enumerate(known) if ref is not None]
         for start in range(0, len(found), _AT_ONCE):
@@ -109,181 +113,127 @@ class _Engine:
                 if is_there:
                     self._reused(number, ref)
 
-    def write_rest(self, threads: int) -> None:
-        """Write what is left, with `threads` that compute."""
-        left = [number for number, done in enumerate(self.done) if done is None]
-        if not left:
+    def make_rest(self, threads: int) -> None:
+        """Make what is left, with `threads` that compute."""
+        if not self.left:
             return
-        count = min(threads, len(left))
-        self._agenda = JobQueue(self._jobs, left, count)
-        committers = max(count, _COMMITTERS)
-        # Unfinished blobs are open files, and content that only the page cache has.
-        self._backlog = threading.Semaphore(count + committers)
-        with (
-            WorkerPool(threads, self._stop) as self._crew,
-            ThreadPoolExecutor(committers) as self._committers,
-            ThreadPoolExecutor(count) as workers,
-        ):
-            try:
-                # One task for each thread, which takes jobs from a queue: a future for each
-                # of 100 000 blobs takes 150 MB.
-                for _ in range(count):
-                    workers.submit(self._work)
-                self._prepare_kernels(left)
-                workers.shutdown()
-                self._committers.shutdown()
-            finally:
-                # Also when a signal ends the wait: threads look at this between chunks.
-                self._halt()
-        if self._errors:
-            raise self._errors[0]
+        count = min(threads, len(self.left))
+        with WorkerPool(threads, self._stop) as workers:
+            executor = Threads(count, workers, self._stop)
+            self._recall(executor, workers)
+            needs = {number: _kernels(self._jobs[number]) for number in self.left}
+            loading = self._load_kernels(needs.values())
+            make = functools.partial(self._make, executor, workers, count)
+            # What needs no kernels comes first, while these are loaded.
+            make([number for number, kernels in needs.items() if not kernels], NUMPY)
+            rest = [number for number, kernels in needs.items() if kernels]
+            if rest:
+                make(rest, loading.result())
 
-    def _prepare_kernels(self, numbers: Iterable[int]) -> None:
-        if not self._agenda.wait_for_need():
-            return
-        work: Counter[Codec] = Counter()
-        for job in map(self._jobs.__getitem__, numbers):
-            for tensor in job.tensors if isinstance(job, BlobPlan) else ():
-                work[tensor.codec] += tensor.source_nbytes
-        reason = registry.prepare(work, lambda: self._tell(Compiling()))
-        if reason is not None:
-            self._tell(NoKernels(reason))
-        self._agenda.set_ready()
+    def _recall(self, executor: Executor, workers: WorkerPool) -> None:
+        """Look up what the sources gave before, where it is worth reading them."""
+        expected = [number for number in self.left if self._reuse.expects(self._jobs[number])]
+        seed = self._reuse.seed
 
-    def _work(self) -> None:
-        """Write jobs until there are none; stop everybody when one fails."""
-        try:
-            with self._crew.at_work():
-                while (number := self._agenda.next()) is not None:
-                    self._run(number, self._jobs[number])
-        except BaseException as error:  # noqa: BLE001 - raised by the thread that waits
-            self._fail(error)
-        finally:
-            self._agenda.leave()
+        def read(number: int) -> tuple[Fingerprint, ...]:
+            return fingerprint_sources(self._jobs[number], seed, workers)
 
-    def _run(self, number: int, job: Job) -> None:
-        if number not in self._looked and self._reuse.expects(job):
-            # Reading costs a tenth of hashing and writing, and a blob with this very header
-            # was made before: a file that was only touched, moved or fetched again.
-            fingerprints = self._read(job)
+        for number, fingerprints in executor.run(expected, read) if expected else ():
+            job = self._jobs[number]
             ref = self._reuse.look_up(job, fingerprints)
             if ref is not None and self._writer.reuse([ref])[0]:
                 self._reused(number, ref)
                 self._reuse.note(job, fingerprints, ref)
-                return
-        if not self._agenda.is_ready(job):
-            self._looked.add(number)
-            self._agenda.put_back(number)
-            return
-        self._make(number, job)
+
+    def _load_kernels(self, needs: Iterable[Counter[KernelSpec]]) -> Future[KernelRuntime]:
+        work: Counter[KernelSpec] = Counter()
+        for kernels in needs:
+            work.update(kernels)
+
+        def load() -> KernelRuntime:
+            runtime = prepare(work, lambda: self._tell(Compiling()))
+            if runtime.problem is not None:
+                self._tell(NoKernels(runtime.problem))
+            return runtime
+
+        return aside(load)
+
+    def _make(
+        self,
+        executor: Executor,
+        workers: WorkerPool,
+        count: int,
+        numbers: Sequence[int],
+        runtime: Runtime,
+    ) -> None:
+        committers = max(count, _COMMITTERS)
+        # Unfinished blobs are open files, and content that only the page cache has.
+        backlog = threading.Semaphore(count + committers)
+        errors: list[BaseException] = []
+
+        def jobs() -> Iterator[MakeJob]:
+            for number in numbers:
+                backlog.acquire()
+                yield self._job(number)
+
+        def make(job: MakeJob) -> Made:
+            tell = functools.partial(self._wrote, job.plan.name)
+            try:
+                return make_blob(job, self._writer.fs, workers, runtime, tell)
+            except BaseException:
+                self._writer.discard(job.path)
+                raise
+
+        def commit(job: MakeJob, made: Made) -> None:
+            try:
+                self._stop.check()
+                self._commit(job, made)
+            except BaseException as error:  # noqa: BLE001 - raised by the thread that waits
+                errors.append(error)
+                self._stop.set()
+            finally:
+                self._writer.discard(job.path)  # unless it was committed
+                backlog.release()
+
+        try:
+            with ThreadPoolExecutor(committers) as pool:
+                for job, made in executor.run(jobs(), make):
+                    pool.submit(commit, job, made)
+        except StoppedError:
+            if not errors:
+                raise
+        if errors:
+            raise errors[0]
+
+    def _job(self, number: int) -> MakeJob:
+        path, seed = self._writer.open(), self._reuse.seed
+        return MakeJob(number, self._jobs[number], path, seed, self._allow_nonfinite)
+
+    def _commit(self, job: MakeJob, made: Made) -> None:
+        assert made.ref.size == job.plan.nbytes, f"{made.ref.size} of {job.plan.nbytes} bytes"
+        outcome = self._writer.commit(job.path, made.ref)
+        self._reuse.note(job.plan, made.fingerprints, made.ref)
+        self.done[job.number] = Written(made.ref, outcome)
+        self._tell(BlobDone(job.plan.name, made.ref.size, outcome))
 
     def _reused(self, number: int, ref: BlobRef) -> None:
-        name = _name(self._jobs[number])
+        name = self._jobs[number].name
         self.done[number] = Written(ref, CommitOutcome.REUSED)
-        self._tell(Wrote(name, ref.size))
+        self._wrote(name, ref.size)
         self._tell(BlobDone(name, ref.size, CommitOutcome.REUSED))
 
-    def _make(self, number: int, job: Job) -> None:
-        blob = self._writer.new_blob()
-        try:
-            if job.nbytes >= _WORTH_RESERVING:
-                blob.reserve(job.nbytes)
-            if isinstance(job, BlobPlan):
-                blob.write(job.header)
-                self._tell(Wrote(job.name, len(job.header)))
-            fingerprints = self._fill(job, blob)
-        except BaseException:
-            blob.close()
-            raise
-        self._backlog.acquire()
-        self._committers.submit(self._commit, number, blob, fingerprints)
-
-    def _fill(self, job: Job, blob: BlobWriter) -> list[bytes]:
-        """Give a blob its data; return the fingerprints of what it was made from."""
-        name = _name(job)
-        fingerprints = _Fingerprints(self._reuse)
-        nonfinite = 0
-        # Closed before the blob is: those who work ahead write to its file.
-        with contextlib.closing(self._crew.place(job, blob)) as placed:
-            for chunk, rows, encoded, _ in placed:
-                fingerprints.update(chunk, rows)
-                for part in encoded.parts[: None if chunk.is_whole else 1]:
-                    blob.hash(part)
-                nonfinite += encoded.nonfinite
-                self._tell(Wrote(name, sum(map(len, encoded.parts))))
-                if chunk.ends_tensor and chunk.tensor is not None:
-                    if nonfinite and not self._allow_nonfinite:
-                        raise _nonfinite(chunk.tensor, nonfinite)
-                    nonfinite = 0
-                    if not chunk.is_whole:
-                        # The small parts: their pieces are not next to each other in time.
-                        with self._crew.buffer() as buffer:
-                            rest = sum(part.nbytes for part in chunk.tensor.parts[1:])
-                            blob.hash_placed(rest, buffer)
-        return fingerprints.found
-
-    def _read(self, job: Job) -> list[bytes]:
-        """The fingerprints of what a blob would be made from."""
-        fingerprints = _Fingerprints(self._reuse)
-        for chunk, rows in self._crew.read(job):
-            fingerprints.update(chunk, rows)
-        return fingerprints.found
-
-    def _commit(self, number: int, blob: BlobWriter, fingerprints: list[bytes]) -> None:
-        try:
-            if self._stop.is_set():
-                return
-            job = self._jobs[number]
-            ref, installed = self._writer.commit(blob)
-            assert ref.size == job.nbytes, f"planned {job.nbytes}, wrote {ref.size}"
-            self._reuse.note(job, fingerprints, ref)
-            self.done[number] = Written(ref, installed)
-            self._tell(BlobDone(_name(job), ref.size, installed))
-        except BaseException as error:  # noqa: BLE001 - raised by the thread that waits
-            self._fail(error)
-        finally:
-            blob.close()
-            self._backlog.release()
-
-    def _fail(self, error: BaseException) -> None:
-        # The first one; what follows is that others were stopped.
-        self._errors.append(error)
-        self._halt()
-
-    def _halt(self) -> None:
-        self._stop.set()
-        self._agenda.end()
+    def _wrote(self, name: str, nbytes: int) -> None:
+        self._tell(Wrote(name, nbytes))
 
     def _tell(self, event: Event) -> None:
         with self._telling:
             self._listen(event)
 
 
-class _Fingerprints:
-    """One for each source of a blob, from their chunks in order."""
-
-    def __init__(self, reuse: Reuse) -> None:
-        self.found: list[bytes] = []
-        self._reuse = reuse
-        self._current = reuse.fingerprint()
-
-    def update(self, chunk: Chunk, rows: memoryview) -> None:
-        self._current.update(rows)
-        if chunk.ends_source:
-            self.found.append(self._current.digest())
-            self._current = self._reuse.fingerprint()
-
-
-def _name(job: Job) -> str:
-    return job.file.path if isinstance(job, FilePlan) else job.name
-
-
-def _nonfinite(tensor: TensorPlan, count: int) -> InputError:
-    target = tensor.quant.name if tensor.quant is not None else tensor.parts[0].dtype
-    values = "a value" if count == 1 else f"{count} values"
-    return InputError(
-        f"`{printable(tensor.name)}` has {values} that {target} cannot hold: NaN, infinite or "
-        "too large",
-        code="E_QUANT_NONFINITE",
-        hint="Keep this tensor as it is, or pass `--allow-nonfinite`",
-    )
+def _kernels(job: Job) -> Counter[KernelSpec]:
+    """Return the kernels that make a job fast, with the bytes that each will read."""
+    work: Counter[KernelSpec] = Counter()
+    for tensor in job.tensors if isinstance(job, BlobPlan) else ():
+        for kernel in tensor.transcoder.kernels():
+            work[kernel] += tensor.source_nbytes
+    return work

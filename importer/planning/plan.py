@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from importer.codecs.base import Codec, Part
+from importer.codecs.base import Codec, Part, Transcoder
+from importer.codecs.registry import codec_for
 from importer.codecs.spec import QuantSpec, Target
 from importer.recipes.recipe import Decision, Recipe
 from importer.sources.classification import Classification
@@ -23,21 +24,26 @@ class TensorPlan:
     """What becomes of one tensor.
 
     Attributes:
-        name: in the blob.
-        dtype: of the source.
-        shape: in elements, of what the sources are together.
-        sources: whose bytes follow each other; more than one where experts are stacked.
+        name: in the model, component included.
+        shape: logical, in elements, of what the sources are together.
+        sources: whose values follow each other; more than one where experts are stacked. They
+            are stored alike.
         decision: what it becomes, and why.
+        transcoder: makes the parts from the arrays of each source.
         parts: the arrays that it becomes, in the order of the file.
     """
 
     name: str
-    dtype: str
     shape: tuple[int, ...]
     sources: tuple[SourceTensor, ...]
     decision: Decision
-    codec: Codec
+    transcoder: Transcoder
     parts: tuple[Part, ...]
+
+    @property
+    def dtype(self) -> str:
+        """The dtype of the source's values."""
+        return self.sources[0].dtype
 
     @property
     def target(self) -> Target:
@@ -48,6 +54,13 @@ class TensorPlan:
     def quant(self) -> QuantSpec | None:
         """Its quantization type, or None."""
         return self.target if isinstance(self.target, QuantSpec) else None
+
+    @property
+    def codec(self) -> Codec | None:
+        """What rounded its values to codes; None where the store has them exactly."""
+        if self.quant is None or self.transcoder.is_lossless:
+            return None
+        return codec_for(self.quant, self.dtype)
 
     @property
     def type_name(self) -> str:
@@ -90,9 +103,18 @@ class FilePlan:
     media_type: MediaType
 
     @property
+    def name(self) -> str:
+        """Of the layer: the file's relative path."""
+        return self.file.path
+
+    @property
     def nbytes(self) -> int:
         """Bytes of the blob."""
         return self.file.size
+
+
+Job = BlobPlan | FilePlan
+"""What becomes one blob."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +147,7 @@ class Plan:
             yield from blob.tensors
 
     @property
-    def jobs(self) -> tuple[BlobPlan | FilePlan, ...]:
+    def jobs(self) -> tuple[Job, ...]:
         """Every blob that the import makes but the configuration, as in the manifest."""
         return (*self.blobs, *self.files)
 

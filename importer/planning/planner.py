@@ -6,8 +6,8 @@ import functools
 from collections.abc import Iterator
 from typing import Final
 
-from importer.codecs.base import Codec, Part
-from importer.codecs.registry import codec_for
+from importer.codecs.base import Part, Transcoder
+from importer.codecs.registry import transcoder_for
 from importer.codecs.spec import QuantSpec
 from importer.planning.groups import group_of, stacks_of
 from importer.planning.plan import BlobPlan, FilePlan, Plan, TensorPlan
@@ -41,12 +41,15 @@ def make_plan(inventory: Inventory, classification: Classification, recipe: Reci
         # A few decisions serve 100 000 tensors. By identity: a rule may have 100 globs.
         key = (id(decision.rule), *decision[2:], decision.target)
         decision = decisions.setdefault(key, decision)
-        planned = _plan_tensor(tensor.name, tensor.shape, (tensor,), decision)
-        group = _group_of(tensor)
-        if group is None:
-            singles.append(planned)
-        else:
-            groups.setdefault(group, []).append(planned)
+        # What a scheme made of several arrays and nobody wants otherwise stays those arrays.
+        is_whole = tensor.is_plain or decision.target is not None
+        for source in (tensor,) if is_whole else tensor.stored():
+            planned = _plan_tensor(source.name, source.shape, (source,), decision)
+            group = _group_of(source)
+            if group is None:
+                singles.append(planned)
+            else:
+                groups.setdefault(group, []).append(planned)
     used = [decision.rule for decision in decisions.values()]
     recipe.check_used(used, [tensor.name for tensor in inventory.tensors])
     _check_count(len(singles) + len(groups))
@@ -68,14 +71,13 @@ def make_plan(inventory: Inventory, classification: Classification, recipe: Reci
 def _plan_tensor(
     name: str, shape: tuple[int, ...], sources: tuple[SourceTensor, ...], decision: Decision
 ) -> TensorPlan:
-    dtype = sources[0].dtype
-    codec = codec_for(decision.target, dtype)
-    return TensorPlan(name, dtype, shape, sources, decision, codec, _parts(codec, shape))
+    transcoder = transcoder_for(decision.target, sources[0].decoder)
+    return TensorPlan(name, shape, sources, decision, transcoder, _parts(transcoder, shape))
 
 
 @functools.lru_cache(4096)
-def _parts(codec: Codec, shape: tuple[int, ...]) -> tuple[Part, ...]:
-    return codec.parts(shape)
+def _parts(transcoder: Transcoder, shape: tuple[int, ...]) -> tuple[Part, ...]:
+    return transcoder.parts(shape)
 
 
 def _stack(group: str, members: list[TensorPlan]) -> tuple[list[TensorPlan], list[str]]:
@@ -88,7 +90,7 @@ def _stack(group: str, members: list[TensorPlan]) -> tuple[list[TensorPlan], lis
             continue
         plans = [by_name[expert] for expert in experts]
         first = plans[0]
-        alike = {(plan.dtype, plan.shape, plan.target) for plan in plans}
+        alike = {(plan.sources[0].decoder, plan.shape, plan.target) for plan in plans}
         if len(alike) > 1:
             notes.append(f"the experts of `{name}` are not stacked: they are not all alike")
             continue

@@ -9,7 +9,7 @@ from enum import StrEnum, unique
 from fnmatch import translate
 from typing import Final, NamedTuple
 
-from importer.codecs.spec import AFFINE_GROUPS, Downcast, Mode, QuantSpec, Target
+from importer.codecs.spec import GROUP_SIZES, Downcast, QuantSpec, Target
 from store.errors import InputError, UsageError
 from store.tensorfile import elements
 from store.text import printable
@@ -182,8 +182,8 @@ class Recipe:
                 code="E_MISALIGNED",
                 hint="`--on-misaligned adjust` takes a smaller group, `keep` leaves it alone",
             )
-        if self.misaligned is Misaligned.ADJUST and spec.mode is Mode.AFFINE:
-            for size in sorted(AFFINE_GROUPS, reverse=True):
+        if self.misaligned is Misaligned.ADJUST:
+            for size in reversed(GROUP_SIZES[spec.mode]):
                 if size < spec.group_size and shape[-1] % size == 0:
                     smaller = replace(spec, group_size=size)
                     return Decision(smaller, rule, f"{reason}; groups of {size} because {why}")

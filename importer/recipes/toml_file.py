@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
-from importer.codecs.spec import AFFINE_GROUPS, Mode, QuantSpec, Target, with_group_size
+from importer.codecs.spec import GROUP_SIZES, Mode, QuantSpec, Target, with_group_size
 from importer.recipes.recipe import Layers, Misaligned, Recipe, Rule, ranges
 from importer.recipes.toml_table import Table, bad_recipe
 from store import limits
@@ -173,9 +173,9 @@ def read_document(
     if not drafts:
         bad_recipe(name, "it has no [[rule]]")
     group_size = table.integer("group_size", 0)
-    if group_size and group_size not in AFFINE_GROUPS:
+    if group_size and group_size not in GROUP_SIZES[Mode.AFFINE]:
         table.bad(
-            f"`group_size` is {group_size}, expected {' or '.join(map(str, AFFINE_GROUPS))}"
+            f"`group_size` is {group_size}, expected {' or '.join(map(str, GROUP_SIZES[Mode.AFFINE]))}"
         )
     misaligned = table.word("misaligned", Misaligned.KEEP, set(Misaligned))
     stacked = table.word("experts", PACKED, {PACKED, STACKED})

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 from store.errors import InputError, StorageError
 from store.fs import read_into
@@ -68,6 +68,18 @@ class SourceFile:
     def name(self) -> str:
         """The last component of the path."""
         return self.path.rpartition("/")[2]
+
+
+class Extent(NamedTuple):
+    """A byte range of a file.
+
+    Attributes:
+        offset: of the first byte.
+    """
+
+    file: SourceFile
+    offset: int
+    nbytes: int
 
 
 def find(path: str, location: Path, sha256: str | None = None) -> SourceFile:

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from importer.sources.file import SourceFile, opened, read_exactly, read_whole
 from importer.sources.shards import Selection
-from importer.sources.tensor import SourceTensor
+from importer.sources.tensor import SourceTensor, StoredArray
 from store import limits
 from store.errors import InputError
 from store.json import JsonError, loads
@@ -91,10 +91,8 @@ def read_tensors(file: SourceFile, component: str = "") -> Iterator[SourceTensor
         header = parse_header(bytes(text), file.size, where)
     for entry in header.entries:
         offset = header.nbytes + entry.begin
-        name = f"{component}/{entry.name}" if component else entry.name
-        yield SourceTensor(
-            name, entry.dtype, entry.shape, file, offset, entry.nbytes, component
-        )
+        array = StoredArray(entry.name, entry.dtype, entry.shape, file, offset, entry.nbytes)
+        yield SourceTensor.plain(array, component)
 
 
 def _collect(files: Sequence[SourceFile], component: str) -> Weights:

@@ -1,33 +1,100 @@
-"""A tensor in a source, and where its bytes are."""
+"""A tensor in a source: the arrays that hold it, where their bytes are, and how to read them."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from importer.sources.file import SourceFile
+from importer.codecs.base import Decoder, Shape
+from importer.codecs.plain import Plain
+from importer.sources.file import Extent, SourceFile
 
 
 @dataclass(frozen=True, slots=True)
-class SourceTensor:
-    """A tensor in a source, and where its bytes are.
+class StoredArray:
+    """One array as it stands in a file.
 
     Attributes:
-        name: in the model, component included.
-        component: the directory that it belongs to, empty for the source itself.
-        shape: in elements, outermost first.
+        name: in the file.
+        dtype: of safetensors, or the nearest to what the container calls it.
+        shape: in elements of `dtype`, outermost dimension first.
         offset: of the first byte in the file.
         nbytes: of the data.
     """
 
     name: str
     dtype: str
-    shape: tuple[int, ...]
+    shape: Shape
     file: SourceFile
     offset: int
     nbytes: int
+
+    @property
+    def extent(self) -> Extent:
+        """Where its bytes are."""
+        return Extent(self.file, self.offset, self.nbytes)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTensor:
+    """One logical tensor: what a model's code would call a weight.
+
+    Attributes:
+        name: in the model, component included.
+        shape: logical, in elements, outermost dimension first: of a quantized linear layer
+            `[out, in]`, however it is packed.
+        arrays: that hold it, at least one, in the order that the decoder wants.
+        decoder: reads the values from the arrays.
+        component: the directory that it belongs to, empty for the source itself.
+
+    Example:
+        >>> SourceTensor.plain(StoredArray("norm.weight", "BF16", (64,), file, 4096, 128))
+    """
+
+    name: str
+    shape: Shape
+    arrays: tuple[StoredArray, ...]
+    decoder: Decoder
     component: str = ""
+
+    @classmethod
+    def plain(cls, array: StoredArray, component: str = "") -> SourceTensor:
+        """Take an array for a tensor of its own."""
+        name = f"{component}/{array.name}" if component else array.name
+        return cls(name, array.shape, (array,), _plain(array.dtype), component)
+
+    @property
+    def dtype(self) -> str:
+        """The dtype of the values; of a plain tensor that of its array."""
+        return self.decoder.value_dtype
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is one array of values."""
+        return isinstance(self.decoder, Plain)
 
     @property
     def own_name(self) -> str:
-        """The name in its file."""
+        """The name without the component."""
         return self.name.removeprefix(f"{self.component}/") if self.component else self.name
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(array.nbytes for array in self.arrays)
+
+    @property
+    def file(self) -> SourceFile:
+        """The file of its first array."""
+        return self.arrays[0].file
+
+    def stored(self) -> Iterator[SourceTensor]:
+        """Give each array as a plain tensor of its own, as it is stored."""
+        for array in self.arrays:
+            yield SourceTensor.plain(array, self.component)
+
+
+@functools.cache
+def _plain(dtype: str) -> Plain:
+    return Plain(dtype)

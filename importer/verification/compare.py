@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
-from importer.codecs import registry
-from importer.codecs.base import Codec
-from importer.codecs.grouped import Grouped
-from importer.codecs.registry import codec_for
+from importer.codecs.base import Encoded, KernelSpec, Runtime
+from importer.codecs.registry import transcoder_for
+from importer.codecs.runtime import KernelRuntime, prepare
 from importer.codecs.spec import QUANT_TYPES, with_group_size
-from importer.engine.paired import beside
+from importer.engine.paired import ChunkPair, read_pairs
 from importer.models.provenance import provenance_of
 from importer.pipeline import plan_import
-from importer.planning.plan import BlobPlan, FilePlan, Plan, TensorPlan
+from importer.planning.plan import FilePlan, Plan, TensorPlan
 from importer.sources.stored.tensors import StoredTensor, read_layer
 from importer.verification.error_bounds import ErrorBoundCheck
 from store import BlobRef, Layer, MediaType, ModelName, Store
@@ -42,16 +42,43 @@ class Comparison:
     nbytes: int
 
 
+class _Pair(NamedTuple):
+    """What is compared together: tensors of one stored blob, or a file.
+
+    Attributes:
+        name: of the layer.
+        plans: what the source gives.
+        ref: the stored blob.
+    """
+
+    name: str
+    plans: Sequence[TensorPlan] | FilePlan
+    ref: BlobRef
+
+    @property
+    def tensors(self) -> Sequence[TensorPlan]:
+        """The tensors, if it is not a file."""
+        return () if isinstance(self.plans, FilePlan) else self.plans
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes to read of the source."""
+        if isinstance(self.plans, FilePlan):
+            return self.plans.nbytes
+        return sum(plan.source_nbytes for plan in self.plans)
+
+
 @dataclass(slots=True)
 class _Pairs:
-    """What can be compared: jobs whose source and stored blob are of one kind.
+    """What can be compared, and what differs already.
 
     Attributes:
         is_ours: whether the recipe is known, so that encoding again gives the same bits.
+        findings: subject and message.
     """
 
     is_ours: bool
-    jobs: list[tuple[BlobPlan | FilePlan, BlobRef]] = field(default_factory=list)
+    found: list[_Pair] = field(default_factory=list)
     findings: list[tuple[str, str]] = field(default_factory=list)
 
 
@@ -89,25 +116,24 @@ def compare(
                 pairs.findings.append((layer.name, _told(store, error)))
     _pair_tensors(plan, tensors, {layer.digest: layer.ref for layer in manifest.layers}, pairs)
     _pair_files(plan, {layer.name: layer for layer in manifest.layers if layer.is_file}, pairs)
-    compared = [job for job, _ in pairs.jobs if isinstance(job, BlobPlan)]
-    total = sum(_source_nbytes(job) for job, _ in pairs.jobs)
-    _prepare(compared, is_ours=pairs.is_ours)
-    foreign, stop = ErrorBoundCheck(), Stop()
+    total = sum(pair.nbytes for pair in pairs.found)
+    runtime = _prepare(pairs)
+    check, stop = ErrorBoundCheck(runtime), Stop()
 
     def tell(nbytes: int) -> None:
         stop.check()
         progress(nbytes, total)
 
-    compare_one = _Comparer(store, foreign, tell, pairs)
-    for found in each(lambda pair: list(compare_one(*pair)), pairs.jobs, jobs, stop):
+    compare_one = _Comparer(store, runtime, check, tell, is_ours=pairs.is_ours)
+    for found in each(lambda pair: list(compare_one(pair)), pairs.found, jobs, stop):
         pairs.findings += found
     return Comparison(
         tuple(
             Finding(Problem.SOURCE, subject, message, (str(name),))
             for subject, message in pairs.findings
         ),
-        tuple(foreign.notes()),
-        sum(len(job.tensors) for job in compared),
+        tuple(check.notes()),
+        sum(len(pair.tensors) for pair in pairs.found),
         len(plan.files),
         total,
     )
@@ -115,36 +141,43 @@ def compare(
 
 @dataclass(frozen=True, slots=True)
 class _Comparer:
-    """Compares one job; a call gives subject and message of each difference."""
+    """Compares what a call brings, and gives subject and message of each difference."""
 
     store: Store
-    foreign: ErrorBoundCheck
+    runtime: Runtime
+    error_bounds: ErrorBoundCheck
     tell: Callable[[int], None]
-    pairs: _Pairs
+    is_ours: bool
 
-    def __call__(self, job: BlobPlan | FilePlan, ref: BlobRef) -> Iterator[tuple[str, str]]:
+    def __call__(self, pair: _Pair) -> Iterator[tuple[str, str]]:
         wrong: set[str] = set()
         try:
-            for pair in beside(self.store, job, ref):
-                chunk, done, rows, parts = pair
-                self.tell(len(rows))
-                subject = chunk.tensor.name if chunk.tensor else chunk.file.path
+            for chunks in read_pairs(self.store, pair.plans, pair.ref):
+                tensor = chunks.chunk.tensor
+                self.tell(chunks.chunk.nbytes)
+                subject = tensor.name if tensor else pair.name
                 if subject in wrong:
                     continue
-                if not self.pairs.is_ours and isinstance(chunk.codec, Grouped):
-                    message = self.foreign.look(pair)
+                if not self.is_ours and tensor is not None and tensor.codec is not None:
+                    message = self.error_bounds.look(chunks)
                 else:
-                    made = chunk.codec.encode(rows).parts if chunk.nbytes else ()
-                    # As bytes, which compare at memory speed; views compare item by item.
-                    same = [bytes(part) for part in made] == [bytes(part) for part in parts]
-                    is_empty = not any(map(len, parts)) and not chunk.nbytes
-                    message = None if same or is_empty else _differs(done)
+                    message = self._look(chunks)
                 if message is not None:
                     wrong.add(subject)
                     yield subject, message
         except (IngotError, OSError) as error:
-            subject = job.name if isinstance(job, BlobPlan) else job.file.path
-            yield subject, _told(self.store, error)
+            yield pair.name, _told(self.store, error)
+
+    def _look(self, pair: ChunkPair) -> str | None:
+        """Convert the source's bytes again, which must give the same bits."""
+        chunk, made = pair.chunk, Encoded(())
+        if chunk.elements:
+            convert = chunk.transcoder.convert
+            made = convert(pair.arrays, chunk.shape, chunk.elements, self.runtime)
+        # As bytes, which compare at memory speed; views compare item by item.
+        same = [bytes(part) for part in made.parts] == [bytes(part) for part in pair.parts]
+        is_empty = not any(map(len, pair.parts)) and not chunk.elements
+        return None if same or is_empty else f"differs from the source after {pair.place}"
 
 
 def _told(store: Store, error: IngotError | OSError) -> str:
@@ -156,26 +189,20 @@ def _told(store: Store, error: IngotError | OSError) -> str:
     return in_words(error)
 
 
-def _differs(done: int) -> str:
-    return f"differs from the source after byte {done}"
+def _prepare(pairs: _Pairs) -> KernelRuntime:
+    work: Counter[KernelSpec] = Counter()
+    for plan in (plan for pair in pairs.found for plan in pair.tensors):
+        if pairs.is_ours:
+            kernels = plan.transcoder.kernels()
+        elif plan.codec is not None:
+            from importer.codecs import measure  # noqa: PLC0415 - it imports numpy
 
-
-def _prepare(jobs: list[BlobPlan], *, is_ours: bool) -> None:
-    work: Counter[Codec] = Counter()
-    for plan in (plan for job in jobs for plan in job.tensors if plan.quant is not None):
-        work[plan.codec] += plan.source_nbytes
-    if is_ours:
-        registry.prepare(work, lambda: None)
-    elif work:
-        from importer.codecs import measure  # noqa: PLC0415 - it imports numpy
-
-        measure.prepare(work, lambda: None)
-
-
-def _source_nbytes(job: BlobPlan | FilePlan) -> int:
-    if isinstance(job, FilePlan):
-        return job.nbytes
-    return sum(plan.source_nbytes for plan in job.tensors)
+            kernels = measure.kernels(plan.codec)
+        else:
+            continue
+        for kernel in kernels:
+            work[kernel] += plan.source_nbytes
+    return prepare(work, lambda: None)
 
 
 def _pair_tensors(
@@ -188,43 +215,41 @@ def _pair_tensors(
     _list(planned, tensors, "a tensor", pairs)
     blobs: dict[tuple[str, BlobRef], list[TensorPlan]] = {}
     for name in sorted(planned.keys() & tensors.keys(), key=str.encode):
-        ours, twin = planned[name], tensors[name]
+        ours, stored = planned[name], tensors[name]
         if not pairs.is_ours:
-            ours = _as_stored(ours, twin)
-        if (ours.type_name, ours.shape) == (_type_name(twin), twin.shape):
-            blobs.setdefault((twin.layer, refs[twin.digest]), []).append(ours)
+            ours = _as_stored(ours, stored)
+        if (ours.type_name, ours.shape) == (_type_name(stored), stored.shape):
+            blobs.setdefault((stored.layer, refs[stored.digest]), []).append(ours)
         else:
             there = f"{ours.type_name} {list(ours.shape)}"
-            here = f"{_type_name(twin)} {list(twin.shape)}"
+            here = f"{_type_name(stored)} {list(stored.shape)}"
             why = " by its recipe" if ours.target is not None else " in the source"
             pairs.findings.append((name, f"is {there}{why}, {here} here"))
-    for (layer, ref), members in blobs.items():
-        job = BlobPlan(layer, tuple(members), len(members) > 1, b"", ref.size)
-        pairs.jobs.append((job, ref))
+    pairs.found += [_Pair(layer, members, ref) for (layer, ref), members in blobs.items()]
 
 
-def _as_stored(plan: TensorPlan, twin: StoredTensor) -> TensorPlan:
+def _as_stored(plan: TensorPlan, stored: StoredTensor) -> TensorPlan:
     """Plan a tensor as somebody else has quantized it, as far as that is possible."""
-    if twin.quant is None or twin.quant not in QUANT_TYPES or not twin.group_size:
+    if stored.quant is None or stored.quant not in QUANT_TYPES or not stored.group_size:
         return plan
     try:
-        spec = with_group_size(QUANT_TYPES[twin.quant], twin.group_size)
-        codec = codec_for(spec, plan.dtype)
+        spec = with_group_size(QUANT_TYPES[stored.quant], stored.group_size)
+        transcoder = transcoder_for(spec, plan.sources[0].decoder)
     except IngotError:
         return plan
-    if plan.shape != twin.shape or not plan.shape or plan.shape[-1] % spec.group_size:
+    if plan.shape != stored.shape or not plan.shape or plan.shape[-1] % spec.group_size:
         return plan
-    decision = plan.decision._replace(target=spec)
-    return replace(plan, decision=decision, codec=codec, parts=codec.parts(plan.shape))
+    decision, parts = plan.decision._replace(target=spec), transcoder.parts(plan.shape)
+    return replace(plan, decision=decision, transcoder=transcoder, parts=parts)
 
 
-def _type_name(twin: StoredTensor) -> str:
-    if twin.quant is None or twin.quant not in QUANT_TYPES or not twin.group_size:
-        return twin.type_name
+def _type_name(stored: StoredTensor) -> str:
+    if stored.quant is None or stored.quant not in QUANT_TYPES or not stored.group_size:
+        return stored.type_name
     try:
-        return str(with_group_size(QUANT_TYPES[twin.quant], twin.group_size))
+        return str(with_group_size(QUANT_TYPES[stored.quant], stored.group_size))
     except IngotError:
-        return f"{twin.quant}/{twin.group_size}"
+        return f"{stored.quant}/{stored.group_size}"
 
 
 def _pair_files(plan: Plan, layers: Mapping[str, Layer], pairs: _Pairs) -> None:
@@ -233,7 +258,7 @@ def _pair_files(plan: Plan, layers: Mapping[str, Layer], pairs: _Pairs) -> None:
     for path in sorted(kept.keys() & layers.keys()):
         job, layer = kept[path], layers[path]
         if job.nbytes == layer.size:
-            pairs.jobs.append((job, layer.ref))
+            pairs.found.append(_Pair(path, job, layer.ref))
         else:
             message = f"has {job.nbytes} bytes in the source, {layer.size} here"
             pairs.findings.append((path, message))

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from importer.codecs.grouped import Grouped
+from importer.codecs.base import Runtime
 from importer.codecs.metrics import Deviation
 from importer.codecs.spec import Mode, QuantSpec
 from importer.engine.paired import ChunkPair
@@ -81,7 +81,9 @@ def bound(spec: QuantSpec, dtype: str, found: Deviation) -> float:
 class ErrorBoundCheck:
     """Decodes tensors of others and compares them with their source; for many threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, runtime: Runtime) -> None:
+        """Decode with the kernels that `runtime` has."""
+        self._runtime = runtime
         self._mutex = threading.Lock()
         self._measures: dict[str, Measure] = {}
         self._worst: dict[str, tuple[float, str]] = {}
@@ -91,16 +93,18 @@ class ErrorBoundCheck:
         """Take a chunk; say what is wrong with the tensor when it was the last one."""
         from importer.codecs.measure import Measure  # noqa: PLC0415 - it imports numpy
 
-        tensor, codec = pair.chunk.tensor, pair.chunk.codec
+        chunk, tensor = pair.chunk, pair.chunk.tensor
         assert tensor is not None
         assert tensor.quant is not None
-        assert isinstance(codec, Grouped)
+        assert tensor.codec is not None
+        source, codec = tensor.sources[0].decoder, tensor.codec
         if not pair.is_complete:
             return f"lacks bytes that {tensor.quant} has, or has them in another dtype"
         with self._mutex:
-            measure = self._measures.setdefault(tensor.name, Measure(codec))
-        measure.add(pair.rows, pair.parts)
-        if not pair.chunk.ends_tensor:
+            fresh = Measure(source, codec, self._runtime)
+            measure = self._measures.setdefault(tensor.name, fresh)
+        measure.add(pair.arrays, pair.parts, chunk.shape, chunk.elements)
+        if not chunk.ends_tensor:
             return None
         with self._mutex:
             del self._measures[tensor.name]
@@ -110,7 +114,7 @@ class ErrorBoundCheck:
         most = bound(tensor.quant, codec.value_dtype, found)
         if found.rmse > most:
             return (
-                f"is no {kind} of the source: its relative error is {found.rmse:.3f}, that of "
+                f"is not the source in {kind}: its relative error is {found.rmse:.3f}, that of "
                 f"rounding is at most {most:.3f}"
             )
         with self._mutex:

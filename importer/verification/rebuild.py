@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from importer.engine.measure import measure
 from importer.engine.resources import affordable
-from importer.engine.reuse import Job, Reuse
+from importer.engine.reuse import Reuse
 from importer.engine.space import check_space
 from importer.engine.write import Written, write_blobs
 from importer.events import Listener, Planned
@@ -17,7 +17,7 @@ from importer.models.config import config_bytes
 from importer.models.provenance import provenance_of
 from importer.models.quality import quality_bytes
 from importer.pipeline import plan_import
-from importer.planning.plan import BlobPlan, Plan
+from importer.planning.plan import BlobPlan, Job, Plan
 from importer.request import ImportRequest
 from importer.sources.location import HubRepository
 from store import CommitOutcome, Digest, Layer, Manifest, MediaType, Store

@@ -17,7 +17,7 @@ from importer.request import ImportRequest
 from importer.sources.classification import classify
 from importer.sources.file import Identity, SourceFile
 from importer.sources.inventory import Inventory
-from importer.sources.tensor import SourceTensor
+from importer.sources.tensor import SourceTensor, StoredArray
 from store import Layer, Manifest, MediaType, ModelName
 from store.manifest import CONFIG_MEDIA_TYPE
 from store.tensorfile import data_bytes
@@ -128,10 +128,9 @@ def inventory(tensors=SMALL, *, config=None, files=(), components=("",), variant
     for name in sorted(tensors, key=str.encode):
         dtype, shape = tensors[name]
         component = name.partition("/")[0] if components != ("",) else ""
-        nbytes = data_bytes(dtype, shape)
-        found.append(
-            SourceTensor(name, dtype, shape, source_file(), next(offsets), nbytes, component)
-        )
+        own = name.removeprefix(f"{component}/") if component else name
+        place = source_file(), next(offsets), data_bytes(dtype, shape)
+        found.append(SourceTensor.plain(StoredArray(own, dtype, shape, *place), component))
     return Inventory(
         root=Path("/nowhere"),
         tensors=tuple(found),

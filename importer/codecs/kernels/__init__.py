@@ -1,16 +1,14 @@
-"""Compiled kernels, which do what the arithmetic modules say, and how they become ready.
+"""Compiled kernels, which do what the reference modules say, to the bit.
 
-A family's module brings memory and calls functions of `compiled`, where numba is: `native`
+A family's module brings memory and calls functions of `compiled`, where numba is: `function`
 finds their code on disk, or has it compiled and kept.
 """
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from types import MappingProxyType, ModuleType
-from typing import Any, Final, NoReturn, Protocol, cast
+from typing import Any, Final, NoReturn, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,10 +16,10 @@ import numpy.typing as npt
 from importer.codecs.kernels import function
 from importer.codecs.reference import Bits, Floats
 from importer.codecs.reference.metrics import Sums
-from importer.codecs.spec import Mode, QuantSpec
+from importer.codecs.spec import QuantSpec
 
 Words = npt.NDArray[np.uint32]
-Companions = Sequence[npt.NDArray[Any]]
+Scales = Sequence[npt.NDArray[Any]]
 Flags = npt.NDArray[np.uint8]
 """One for each group: those with 1 are outside of what a kernel can do exactly, and what it
 wrote for them is void."""
@@ -36,13 +34,13 @@ class Kernel(Protocol):
     """
 
     def encode(
-        self, source: Bits, dtype: str, spec: QuantSpec, words: Words, companions: Companions
+        self, source: Bits, dtype: str, spec: QuantSpec, words: Words, scale_parts: Scales
     ) -> Flags:
-        """Fill `words` and `companions` for the bits of a source of `dtype`."""
+        """Fill `words` and `scale_parts` for the bits of a source of `dtype`."""
         ...
 
     def decode(
-        self, words: Words, companions: Companions, dtype: str, spec: QuantSpec, values: Bits
+        self, words: Words, scale_parts: Scales, dtype: str, spec: QuantSpec, values: Bits
     ) -> Flags:
         """Fill `values` with bits of `dtype`."""
         ...
@@ -58,24 +56,6 @@ class Summing(Protocol):
 
 _WORTH_COMPILING: Final = 256 << 20
 """Below, two cores are done with numpy before one has compiled: 3 to 5 s for each kernel."""
-_MODULES: Final[Mapping[Mode, str]] = MappingProxyType(
-    {
-        Mode.AFFINE: "affine",
-        Mode.NVFP4: "fp4",
-        Mode.MXFP4: "fp4",
-        Mode.MXFP8: "mxfp8",
-    }
-)
-
-
-def load(mode: Mode) -> Kernel:
-    """Import the kernel of a mode, which finds its code when it is first called."""
-    return cast("Kernel", _import(_MODULES[mode]))
-
-
-def load_sums() -> Summing:
-    """Import the kernel that measures deviations, as `load` does."""
-    return cast("Summing", _import("metrics"))
 
 
 def announced(announce: Callable[[], None], nbytes: int) -> AbstractContextManager[None]:
@@ -92,7 +72,3 @@ def announced(announce: Callable[[], None], nbytes: int) -> AbstractContextManag
 
 def _refuse() -> NoReturn:
     raise function.NotKeptError
-
-
-def _import(name: str) -> ModuleType:
-    return importlib.import_module(f"{__name__}.{name}")

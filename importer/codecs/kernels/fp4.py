@@ -1,4 +1,4 @@
-"""MXFP4 and NVFP4 by compiled code: the arithmetic modules for the magnitudes of domain.py."""
+"""MXFP4 and NVFP4 by compiled code: the reference modules for the magnitudes of ranges.py."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _decode: Final = Function("fp4", "decode")
 
 
 def encode(
-    source: Bits, dtype: str, spec: QuantSpec, words: Array, companions: Sequence[Array]
+    source: Bits, dtype: str, spec: QuantSpec, words: Array, scale_parts: Sequence[Array]
 ) -> Array:
-    """Fill `words` and `companions`; give a flag for each group outside the domain."""
-    (scales,) = companions
+    """Fill `words` and `scale_parts`; give a flag for each group outside the domain."""
+    (scales,) = scale_parts
     left = np.empty(len(source), np.uint8)
     lowest, highest = domain(dtype)
     scratch = block(spec.group_size)
@@ -63,10 +63,10 @@ def _middles(dtype: str) -> Memory:
 
 
 def decode(
-    words: Array, companions: Sequence[Array], dtype: str, spec: QuantSpec, values: Bits
+    words: Array, scale_parts: Sequence[Array], dtype: str, spec: QuantSpec, values: Bits
 ) -> Array:
     """Fill `values`; give a flag for each group whose scale is negative or not finite."""
-    (scales,) = companions
+    (scales,) = scale_parts
     left = np.empty(len(values), np.uint8)
     is_nvfp4 = spec.mode is Mode.NVFP4
     scratch = block(spec.group_size)

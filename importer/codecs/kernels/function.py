@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import MappingProxyType
@@ -14,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from importer.codecs.aside import aside
 from importer.codecs.kernels import object_cache
 from importer.codecs.kernels.kinds import Argument, Kind, Memory, start_of
 
@@ -92,31 +91,13 @@ class Function:
         announce = _announce.get()
         if announce is not None:
             announce()
-        return _aside(functools.partial(_object_code, self._module, self._name, kinds))
+        return aside(functools.partial(_object_code, self._module, self._name, kinds)).result()
 
 
 def _object_code(module: str, name: str, kinds: tuple[Kind, ...]) -> bytes:
     from importer.codecs.kernels.compiled import compiler  # noqa: PLC0415 - numba
 
     return compiler.object_code(module, name, kinds)
-
-
-def _aside(work: Callable[[], bytes]) -> bytes:
-    """Work in another thread, which nobody waits for when a signal ends the wait.
-
-    In the main thread python may handle a signal inside a callback of LLVM's, where what the
-    handler raises is lost: of nine SIGTERMs while a kernel was compiled three did nothing.
-    """
-    done: Future[bytes] = Future()
-
-    def run() -> None:
-        try:
-            done.set_result(work())
-        except BaseException as error:  # noqa: BLE001 - raised by the thread that waits
-            done.set_exception(error)
-
-    threading.Thread(target=run, daemon=True).start()
-    return done.result()
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Sums over decoded values by compiled code: `arithmetic/deviation.py`, to the last bit."""
+"""Sums over decoded values by compiled code: `reference/deviation.py`, to the last bit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MXFP8 by compiled code: `arithmetic/mxfp.py` for the magnitudes of domain.py."""
+"""MXFP8 by compiled code: `reference/mxfp.py` for the magnitudes of ranges.py."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _decode: Final = Function("mxfp8", "decode")
 
 
 def encode(
-    source: Bits, dtype: str, spec: QuantSpec, words: Array, companions: Sequence[Array]
+    source: Bits, dtype: str, spec: QuantSpec, words: Array, scale_parts: Sequence[Array]
 ) -> Array:
-    """Fill `words` and `companions`; give a flag for each group outside the domain."""
-    (scales,) = companions
+    """Fill `words` and `scale_parts`; give a flag for each group outside the domain."""
+    (scales,) = scale_parts
     left = np.empty(len(source), np.uint8)
     lowest, highest = domain(dtype)
     _encode(
@@ -40,11 +40,11 @@ def encode(
 
 
 def decode(
-    words: Array, companions: Sequence[Array], dtype: str, spec: QuantSpec, values: Bits
+    words: Array, scale_parts: Sequence[Array], dtype: str, spec: QuantSpec, values: Bits
 ) -> Array:
     """Fill `values`; give a flag for each group with a scale or code that is not finite."""
     del spec
-    (scales,) = companions
+    (scales,) = scale_parts
     left = np.empty(len(values), np.uint8)
     _decode(
         words.view(np.uint8),

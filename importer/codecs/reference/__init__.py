@@ -26,12 +26,12 @@ class Arithmetic(Protocol):
 
         Returns:
             codes: one byte for each value.
-            companions: one element for each group, in the order of the file.
+            scale_parts: one element for each group, in the order of the file.
         """
         ...
 
     def decode(
-        self, codes: Codes, companions: Sequence[Bits], dtype: str, spec: QuantSpec
+        self, codes: Codes, scale_parts: Sequence[Bits], dtype: str, spec: QuantSpec
     ) -> Floats:
         """Give the values that codes of shape (groups, group size) stand for, as `dtype`."""
         ...

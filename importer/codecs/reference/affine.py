@@ -47,8 +47,8 @@ def encode(values: Floats, dtype: str, spec: QuantSpec) -> tuple[Bits, ...]:
     return codes, narrow(scale, dtype), narrow(bias, dtype)
 
 
-def decode(codes: Codes, companions: Sequence[Bits], dtype: str, spec: QuantSpec) -> Floats:
+def decode(codes: Codes, scale_parts: Sequence[Bits], dtype: str, spec: QuantSpec) -> Floats:
     """Multiply and add, rounding to `dtype` after each."""
     del spec
-    scale, bias = (widen(companion, dtype)[:, None] for companion in companions)
+    scale, bias = (widen(part, dtype)[:, None] for part in scale_parts)
     return rounded(rounded(codes.astype(np.float32) * scale, dtype) + bias, dtype)

@@ -38,9 +38,9 @@ def encode(values: Floats, dtype: str, spec: QuantSpec) -> tuple[Bits, ...]:
     return (to_e2m1 if is_fp4 else to_e4m3)(quotients), to_e8m0(exponents)
 
 
-def decode(codes: Codes, companions: Sequence[Bits], dtype: str, spec: QuantSpec) -> Floats:
+def decode(codes: Codes, scale_parts: Sequence[Bits], dtype: str, spec: QuantSpec) -> Floats:
     """Multiply, rounding to `dtype` once."""
-    (scales,) = companions
+    (scales,) = scale_parts
     table = E2M1_VALUES if spec.mode is Mode.MXFP4 else E4M3_VALUES
     scale = rounded(power_of_two(exponents_of(scales)), dtype)
     return rounded(table[codes] * scale[:, None], dtype)

@@ -32,9 +32,9 @@ def encode(values: Floats, dtype: str, spec: QuantSpec) -> tuple[Bits, ...]:
     return to_e2m1(quotients), scales
 
 
-def decode(codes: Codes, companions: Sequence[Bits], dtype: str, spec: QuantSpec) -> Floats:
+def decode(codes: Codes, scale_parts: Sequence[Bits], dtype: str, spec: QuantSpec) -> Floats:
     """Multiply, rounding to `dtype` once."""
     del spec
-    (scales,) = companions
+    (scales,) = scale_parts
     scale = rounded(E4M3_VALUES[scales], dtype)
     return rounded(E2M1_VALUES[codes] * scale[:, None], dtype)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from importer.codecs.spec import AFFINE_GROUPS, QUANT_TYPES, Downcast, with_group_size
+from importer.codecs.spec import GROUP_SIZES, QUANT_TYPES, Downcast, with_group_size
 from importer.recipes.document import from_document, to_document, to_toml
 from importer.recipes.options import ask
 from importer.recipes.recipe import Depths, Layers, Misaligned, Recipe, Rule
@@ -25,7 +25,7 @@ _targets = st.sampled_from(
         Downcast("BF16"),
         Downcast("F16"),
         *QUANT_TYPES.values(),
-        *(with_group_size(QUANT_TYPES["int4"], size) for size in AFFINE_GROUPS),
+        *(with_group_size(QUANT_TYPES["int4"], size) for size in GROUP_SIZES[Mode.AFFINE]),
     ]
 )
 _globs = st.sampled_from(["*", "*.weight", "*_proj", "?", "[a-c]*", "model.*", "x"])

@@ -200,8 +200,11 @@ def test_what_others_quantized_is_decoded(store, tmp_path, spec, group_size):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda parts: [bytes(len(parts[0])), *parts[1:]], "is no int4/32 of the source"),
-        (lambda parts: [parts[0], bytes(len(parts[1])), parts[2]], "is no int4/32"),
+        (lambda parts: [bytes(len(parts[0])), *parts[1:]], "is not the source in int4/32"),
+        (
+            lambda parts: [parts[0], bytes(len(parts[1])), parts[2]],
+            "is not the source in int4/32",
+        ),
     ],
 )
 def test_what_is_far_from_its_source_is_a_finding(store, tmp_path, change, words):

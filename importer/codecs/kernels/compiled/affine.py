@@ -1,4 +1,4 @@
-"""Affine quantization, compiled: `arithmetic/affine.py` for finite values and scales.
+"""Affine quantization, compiled: `reference/affine.py` for finite values and scales.
 
 The extremes of a group are found among integers that are ordered as the floats are: bits of
 negative values are flipped. All else is the same float32 operations.

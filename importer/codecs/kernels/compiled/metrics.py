@@ -1,4 +1,4 @@
-"""Sums over decoded values, compiled: `arithmetic/deviation.py`, to the last bit."""
+"""Sums over decoded values, compiled: `reference/deviation.py`, to the last bit."""
 
 # ruff: noqa: PLR0913, PLR0917 - arrays, one by one, as numba takes them
 

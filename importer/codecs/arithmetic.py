@@ -1,0 +1,138 @@
+"""Encode and decode groups: by a kernel where one is ready, and in numpy what that leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from importer.codecs.base import Encoded, Operation
+from importer.codecs.kernels import Kernel
+from importer.codecs.reference import Arithmetic, Bits, floats, packing
+from importer.codecs.spec import QuantSpec
+from store.fs import Buffer
+
+PIECE: Final = 1 << 15
+"""Values that numpy works on at a time: some MiB of intermediate arrays, whatever comes."""
+
+_WORD: Final = 32
+_PROBE: Final = 10_000
+
+_Arrays = list[npt.NDArray[Any]]
+
+
+class GroupCodec(Protocol):
+    """What the arithmetic needs to know of a codec."""
+
+    @property
+    def spec(self) -> QuantSpec: ...  # noqa: D102
+    @property
+    def dtype(self) -> str: ...  # noqa: D102
+    @property
+    def value_dtype(self) -> str: ...  # noqa: D102
+    @property
+    def scale_parts(self) -> tuple[tuple[str, str], ...]: ...  # noqa: D102
+    @property
+    def arithmetic(self) -> Arithmetic: ...  # noqa: D102
+
+
+def encode(codec: GroupCodec, values: Buffer, kernel: Kernel | None) -> Encoded:
+    """Quantize the groups in `values`, which are bytes of `codec.dtype`."""
+    source = floats.read(values, codec.dtype).reshape(-1, codec.spec.group_size)
+    parts, nonfinite = _encode(codec, source, kernel)
+    return Encoded(tuple(map(_bytes, parts)), nonfinite)
+
+
+def decode(codec: GroupCodec, parts: Sequence[Buffer], kernel: Kernel | None) -> Buffer:
+    """Return the values that groups stand for, as bytes of `codec.value_dtype`."""
+    spec = codec.spec
+    kinds = [floats.STORED["U32"], *(floats.STORED[kind] for _, kind in codec.scale_parts)]
+    words, *scales = (
+        # As kernels are compiled for them: see `floats.read`.
+        np.require(np.frombuffer(part, kind), requirements=["C", "A", "W"])
+        for part, kind in zip(parts, kinds, strict=True)
+    )
+    words = words.reshape(-1, spec.group_size * spec.bits // _WORD)
+    # A kernel gets pointers, and looks at one length alone.
+    if any(len(scale) != len(words) for scale in scales):
+        raise ValueError(f"{spec.name}: {len(words)} groups with other numbers of scales")
+    return _bytes(_decode(codec, words, scales, kernel))
+
+
+def probe(dtype: str, group_size: int) -> Bits:
+    """Return groups of bits of `dtype` on which kernels are compared with numpy."""
+    # Any numbers: mantissas and signs from a multiplication, sizes as weights have them.
+    mixed = np.arange(_PROBE // group_size * group_size, dtype=np.uint32)
+    mixed *= np.uint32(2654435761)
+    values = np.ldexp(
+        mixed.view(np.int32).astype(np.float32), -32 - (mixed >> 4 & 7).astype(int)
+    )
+    return floats.narrow(values.astype(np.float32), dtype).reshape(-1, group_size)
+
+
+def check(operation: Operation, codec: GroupCodec, kernel: Kernel) -> None:
+    """Compare a kernel with numpy on some groups.
+
+    Raises:
+        ArithmeticError: they differ.
+    """
+    source = probe(codec.value_dtype, codec.spec.group_size)
+    slow, _ = _encode(codec, source, None)
+    if operation is Operation.ENCODE:
+        fast, _ = _encode(codec, source, kernel)
+    else:
+        words, *scales = slow
+        fast = [_decode(codec, words, scales, kernel)]
+        slow = [_decode(codec, words, scales, None)]
+    if not all(map(np.array_equal, fast, slow)):
+        raise ArithmeticError(
+            f"the kernel that {operation}s {codec.spec.name} differs from numpy"
+        )
+
+
+def _encode(codec: GroupCodec, source: Bits, kernel: Kernel | None) -> tuple[_Arrays, int]:
+    spec, dtype = codec.spec, codec.value_dtype
+    words = np.empty((len(source), spec.group_size * spec.bits // _WORD), np.uint32)
+    scales = [np.empty(len(source), floats.STORED[kind]) for _, kind in codec.scale_parts]
+    if kernel is None:
+        left = np.arange(len(source))
+    else:
+        left = np.flatnonzero(kernel.encode(source, dtype, spec, words, scales))
+    nonfinite = 0
+    for piece in _pieces(left, spec.group_size):
+        bits = source[piece]
+        nonfinite += floats.count_nonfinite(bits, dtype)
+        with np.errstate(all="ignore"):
+            codes, *small = codec.arithmetic.encode(floats.widen(bits, dtype), dtype, spec)
+        words[piece] = packing.pack(codes, spec.bits)
+        for scale, values in zip(scales, small, strict=True):
+            scale[piece] = values
+    return [words, *scales], nonfinite
+
+
+def _decode(codec: GroupCodec, words: Bits, scales: _Arrays, kernel: Kernel | None) -> Bits:
+    spec, dtype = codec.spec, codec.value_dtype
+    values = np.empty((len(words), spec.group_size), floats.STORED[dtype])
+    if kernel is None:
+        left = np.arange(len(words))
+    else:
+        left = np.flatnonzero(kernel.decode(words, scales, dtype, spec, values))
+    for piece in _pieces(left, spec.group_size):
+        codes = packing.unpack(words[piece], spec.bits)
+        small = [scale[piece] for scale in scales]
+        with np.errstate(all="ignore"):
+            decoded = codec.arithmetic.decode(codes, small, dtype, spec)
+            values[piece] = floats.narrow(decoded, dtype)
+    return values
+
+
+def _pieces(groups: npt.NDArray[np.intp], group_size: int) -> Iterator[npt.NDArray[np.intp]]:
+    step = PIECE // group_size
+    for start in range(0, len(groups), step):
+        yield groups[start : start + step]
+
+
+def _bytes(array: npt.NDArray[Any]) -> memoryview:
+    return array.reshape(-1).view(np.uint8).data

@@ -1,0 +1,104 @@
+"""From stored arrays to the parts of a blob: a copy of the bytes, or by way of the values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from importer.codecs.base import (
+    Decoder,
+    Encoded,
+    Encoder,
+    KernelSpec,
+    Operation,
+    Part,
+    Runtime,
+    Shape,
+    Span,
+)
+from importer.codecs.plain import Plain
+from store.fs import Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Keeps the bytes of one plain array."""
+
+    dtype: str
+
+    @property
+    def is_lossless(self) -> bool:
+        """Return True."""
+        return True
+
+    def parts(self, shape: Shape) -> tuple[Part, ...]:
+        """Return one part, the tensor itself."""
+        return (Part("", self.dtype, shape),)
+
+    def unit(self, shape: Shape) -> int:
+        """Return the elements of the fewest whole bytes."""
+        return Plain(self.dtype).unit(shape)
+
+    def spans(self, shape: Shape, elements: range) -> tuple[Span, ...]:
+        """Return the elements' own bytes."""
+        return Plain(self.dtype).spans(shape, elements)
+
+    def convert(
+        self,
+        arrays: Sequence[Buffer],
+        shape: Shape,  # noqa: ARG002 - the contract
+        elements: range,  # noqa: ARG002
+        runtime: Runtime,  # noqa: ARG002
+    ) -> Encoded:
+        """Return the bytes, unseen."""
+        return Encoded(tuple(arrays))
+
+    def kernels(self) -> tuple[KernelSpec, ...]:
+        """Return none."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Recode:
+    """Decodes values and encodes them anew.
+
+    Attributes:
+        decoder: gives values of the dtype that the encoder takes.
+    """
+
+    decoder: Decoder
+    encoder: Encoder
+
+    def __post_init__(self) -> None:
+        given, taken = self.decoder.value_dtype, self.encoder.dtype
+        assert given == taken, f"values of {given} for an encoder of {taken}"
+
+    @property
+    def is_lossless(self) -> bool:
+        """Whether the encoder is; decoding always is."""
+        return self.encoder.is_lossless
+
+    def parts(self, shape: Shape) -> tuple[Part, ...]:
+        """Return the encoder's parts."""
+        return self.encoder.parts(shape)
+
+    def unit(self, shape: Shape) -> int:
+        """Return the fewest elements that both can take alone."""
+        return math.lcm(self.decoder.unit(shape), self.encoder.unit(shape))
+
+    def spans(self, shape: Shape, elements: range) -> tuple[Span, ...]:
+        """Return what the decoder needs."""
+        return self.decoder.spans(shape, elements)
+
+    def convert(
+        self, arrays: Sequence[Buffer], shape: Shape, elements: range, runtime: Runtime
+    ) -> Encoded:
+        """Decode, then encode."""
+        values = self.decoder.decode(arrays, shape, elements, runtime)
+        return self.encoder.encode(values, runtime)
+
+    def kernels(self) -> tuple[KernelSpec, ...]:
+        """Return those of both."""
+        decoding = self.decoder.kernels(Operation.DECODE)
+        return (*decoding, *self.encoder.kernels(Operation.ENCODE))

@@ -1,0 +1,174 @@
+"""Make one blob: a pure function of a job, which runs in a thread or on another machine."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import xxhash
+from store.blob_writer import BlobWriter
+
+from importer.codecs.base import Runtime
+from importer.engine.chunks import Chunk
+from importer.engine.reuse import Fingerprint
+from importer.engine.workers import WorkerPool
+from importer.planning.plan import BlobPlan, Job, TensorPlan
+from store import BlobRef
+from store.errors import InputError
+from store.fs import FileSystem
+from store.text import printable
+
+_WORTH_RESERVING: Final = 1 << 18
+"""Bytes of a blob from which on less work in writing outweighs one more call."""
+
+Tell = Callable[[int], None]
+"""Told of each piece's bytes that were written."""
+
+
+@dataclass(frozen=True, slots=True)
+class MakeJob:
+    """Everything that decides one blob, and the file that it is written to. It can be pickled.
+
+    Attributes:
+        number: of the job in its plan.
+        plan: of the blob, or of a file that is kept.
+        path: of an empty file, which nobody else writes to.
+        seed: of fingerprints.
+        allow_nonfinite: quantize tensors with NaNs and infinities, too.
+    """
+
+    number: int
+    plan: Job
+    path: Path
+    seed: int
+    allow_nonfinite: bool = False
+
+
+class Made(NamedTuple):
+    """A blob that was written, and is neither durable nor in the store yet.
+
+    Attributes:
+        fingerprints: of each stored array that it was made from, in the order of the plan.
+    """
+
+    ref: BlobRef
+    fingerprints: tuple[Fingerprint, ...]
+
+
+def make_blob(
+    job: MakeJob, fs: FileSystem, workers: WorkerPool, runtime: Runtime, tell: Tell
+) -> Made:
+    """Read a blob's sources, convert them, and write and hash what they become.
+
+    The same job gives the same bytes, with any number of workers. Memory: some chunks of
+    1 MiB, however large the blob is.
+
+    Args:
+        workers: that convert chunks of large blobs ahead.
+        runtime: the kernels to convert with.
+        tell: called with the bytes of every piece that was written.
+
+    Raises:
+        InputError: a source changed, or has values that its new type cannot hold.
+        OSError: reading or writing failed; the file is of no use.
+    """
+    blob = BlobWriter(fs, job.path)
+    plan = job.plan
+    try:
+        if plan.nbytes >= _WORTH_RESERVING:
+            blob.reserve(plan.nbytes)
+        if isinstance(plan, BlobPlan):
+            blob.write(plan.header)
+            tell(len(plan.header))
+        fingerprints = _fill(job, blob, workers, runtime, tell)
+        return Made(blob.finish(), fingerprints)
+    finally:
+        blob.close()
+
+
+def fingerprint_sources(plan: Job, seed: int, workers: WorkerPool) -> tuple[Fingerprint, ...]:
+    """Read what a blob would be made from, and write nothing.
+
+    That costs a tenth of hashing and writing.
+    """
+    fingerprints = _Fingerprints(seed)
+    for chunk, arrays in workers.read(plan):
+        fingerprints.update(chunk, arrays)
+    return tuple(fingerprints.found)
+
+
+def _fill(
+    job: MakeJob, blob: BlobWriter, workers: WorkerPool, runtime: Runtime, tell: Tell
+) -> tuple[Fingerprint, ...]:
+    fingerprints = _Fingerprints(job.seed)
+    nonfinite = 0
+    # Closed before the blob is: those who work ahead write to its file.
+    with contextlib.closing(workers.place(job.plan, blob, runtime)) as placed:
+        for chunk, arrays, encoded, _ in placed:
+            fingerprints.update(chunk, arrays)
+            for part in encoded.parts[: None if chunk.is_whole else 1]:
+                blob.hash(part)
+            nonfinite += encoded.nonfinite
+            tell(sum(map(len, encoded.parts)))
+            if chunk.ends_tensor and chunk.tensor is not None:
+                if nonfinite and not job.allow_nonfinite:
+                    raise _nonfinite(chunk.tensor, nonfinite)
+                nonfinite = 0
+                if not chunk.is_whole:
+                    # The small parts: their pieces are not next to each other in time.
+                    with workers.buffer() as buffer:
+                        rest = sum(part.nbytes for part in chunk.tensor.parts[1:])
+                        blob.hash_placed(rest, buffer)
+    return tuple(fingerprints.found)
+
+
+class _Fingerprints:
+    """One for each stored array of a blob's sources, from their chunks in order."""
+
+    def __init__(self, seed: int) -> None:
+        self.found: list[Fingerprint] = []
+        self._seed = seed
+        self._arrays: list[_ArrayFingerprint] = []
+
+    def update(self, chunk: Chunk, arrays: Sequence[memoryview]) -> None:
+        """Take the bytes of a chunk; the last one of a source completes its fingerprints."""
+        if not self._arrays:
+            self._arrays = [_ArrayFingerprint(self._seed) for _ in arrays]
+        for array, read, view in zip(self._arrays, chunk.reads, arrays, strict=True):
+            if read.span.runs > 1:
+                array.is_in_order = False
+            array.update(read.span.begin, view)
+        if chunk.ends_source:
+            self.found += [array.result() for array in self._arrays]
+            self._arrays = []
+
+
+class _ArrayFingerprint:
+    def __init__(self, seed: int) -> None:
+        self.is_in_order = True
+        self._hash = xxhash.xxh3_128(seed=seed)
+        self._done = 0
+
+    def update(self, begin: int, view: memoryview) -> None:
+        if self.is_in_order:
+            # Bytes that every chunk needs, such as the scale of a whole tensor, count once.
+            self.is_in_order = begin <= self._done
+            view = view[self._done - begin :] if self.is_in_order else view
+            self._done += len(view)
+        self._hash.update(view)
+
+    def result(self) -> Fingerprint:
+        return Fingerprint(self._hash.digest(), self.is_in_order)
+
+
+def _nonfinite(tensor: TensorPlan, count: int) -> InputError:
+    target = tensor.quant.name if tensor.quant is not None else tensor.parts[0].dtype
+    values = "a value" if count == 1 else f"{count} values"
+    return InputError(
+        f"`{printable(tensor.name)}` has {values} that {target} cannot hold: NaN, infinite or "
+        "too large",
+        code="E_QUANT_NONFINITE",
+    )
