@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from enum import StrEnum, unique
 from typing import Any, Final, NamedTuple, Protocol
 
+from importer.codecs.spec import QuantSpec
 from store.fs import Buffer
 from store.tensorfile import data_bytes
 
@@ -201,7 +202,12 @@ class Encoder(Protocol):
 
 
 class Codec(Encoder, Decoder, Protocol):
-    """A type of the store: what values become, and how they are stored then."""
+    """A quantization type of the store: what values become, and how they are stored then."""
+
+    @property
+    def spec(self) -> QuantSpec:
+        """The facts of the type."""
+        ...
 
 
 class Transcoder(Protocol):

@@ -43,15 +43,15 @@ class Family(NamedTuple):
 _SCALE: Final = (".scale", "U8")
 FAMILIES: Final[Mapping[Mode, Family]] = MappingProxyType(
     {
-        # value = scale * code + bias
+        # A value is its code times the scale, plus the bias.
         Mode.AFFINE: Family(
             ((".scale", VALUES), (".bias", VALUES)),
             "affine",
             "affine",
         ),
-        # value = code * scale: codes are E2M1, scales E4M3; there is no scale of the tensor
+        # Codes are E2M1, scales E4M3; there is no scale of the whole tensor.
         Mode.NVFP4: Family((_SCALE,), "nvfp4", "fp4"),
-        # value = code * 2 ** (scale - 127): codes are E2M1 or E4M3, scales E8M0 (OCP MX v1.0)
+        # Codes are E2M1 or E4M3, scales are powers of two in E8M0 (OCP MX v1.0).
         Mode.MXFP4: Family((_SCALE,), "mxfp", "fp4"),
         Mode.MXFP8: Family((_SCALE,), "mxfp", "mxfp8"),
     }

@@ -1,4 +1,4 @@
-"""Which codec makes what: from a type's name in `spec.QUANT_TYPES` to the module that has it."""
+"""From what a tensor shall become to what makes it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from importer.codecs.base import Codec, Decoder, Transcoder
 from importer.codecs.cast import Cast
 from importer.codecs.plain import Plain
 from importer.codecs.spec import Downcast, QuantSpec, Target
-from importer.codecs.transcode import Copy, Recode
+from importer.codecs.transcode import Copy, Recode, Repack
 
 
 @functools.cache
@@ -24,19 +24,30 @@ def codec_for(spec: QuantSpec, dtype: str) -> Codec:
     return cast("Codec", module.codec(spec, dtype))
 
 
+def stored_type(decoder: Decoder) -> QuantSpec | None:
+    """Return the type of the store whose arrays a decoder reads, or None for others."""
+    spec = getattr(decoder, "spec", None)
+    if not isinstance(spec, QuantSpec) or codec_for(spec, decoder.value_dtype) != decoder:
+        return None
+    return spec
+
+
 @functools.cache
 def transcoder_for(target: Target, decoder: Decoder) -> Transcoder:
     """Return what makes `target` of values that are stored as `decoder` reads them.
 
     Args:
-        target: a type, or None to keep the bytes of a plain array.
+        target: a type, or None to keep what is stored: the bytes of a plain array, or the
+            codes and scales of a type of the store.
 
     Raises:
         UnsupportedError: such values cannot become the target.
     """
-    dtype = decoder.value_dtype
+    dtype, stored = decoder.value_dtype, stored_type(decoder)
+    if stored is not None and target in {None, stored}:
+        return Repack(codec_for(stored, dtype))
     if target is None:
-        assert isinstance(decoder, Plain), "arrays of a scheme are kept one by one"
+        assert isinstance(decoder, Plain), "the arrays of a scheme are kept one by one"
         return Copy(dtype)
     if isinstance(target, Downcast):
         return Recode(decoder, Cast(dtype, target.dtype))

@@ -1,4 +1,4 @@
-"""Cut what a blob is made from into chunks that can be read and converted alone, in any order."""
+"""Cut what a blob is made from into chunks, which can be read and converted in any order."""
 
 from __future__ import annotations
 

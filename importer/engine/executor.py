@@ -98,7 +98,7 @@ class Threads:
                     if result is _End.END:
                         running -= 1
                     elif isinstance(result, BaseException):
-                        raise result
+                        raise result  # noqa: TRY301 - what another thread met
                     else:
                         yield result
             except BaseException:

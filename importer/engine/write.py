@@ -6,13 +6,14 @@ import functools
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Final
 
 from importer.codecs.aside import aside
 from importer.codecs.base import KernelSpec, Runtime
 from importer.codecs.runtime import NUMPY, KernelRuntime, prepare
+from importer.engine.committer import Committer
 from importer.engine.executor import Executor, Threads
 from importer.engine.make import Made, MakeJob, fingerprint_sources, make_blob
 from importer.engine.reuse import Fingerprint, Reuse
@@ -20,12 +21,9 @@ from importer.engine.workers import WorkerPool
 from importer.events import BlobDone, Compiling, Event, Listener, NoKernels, Wrote
 from importer.planning.plan import BlobPlan, Job
 from store import BlobRef, CommitOutcome
-from store.parallel import Stop, StoppedError
+from store.parallel import Stop
 from store.writer import Writer
 
-_COMMITTERS: Final = 8
-"""Threads, at least, that sync blobs, which waits for the disk while others encode. Several
-at a time share one commit of the file system's journal."""
 _AT_ONCE: Final = 256
 """Blobs that are reused under one lock, which gc waits for: that takes 5 ms."""
 
@@ -166,52 +164,32 @@ class _Owner:
         numbers: Sequence[int],
         runtime: Runtime,
     ) -> None:
-        committers = max(count, _COMMITTERS)
-        # Unfinished blobs are open files, and content that only the page cache has.
-        backlog = threading.Semaphore(count + committers)
-        errors: list[BaseException] = []
+        with Committer(self._commit, count, self._stop) as committer:
 
-        def jobs() -> Iterator[MakeJob]:
-            for number in numbers:
-                backlog.acquire()
-                yield self._job(number)
+            def jobs() -> Iterator[MakeJob]:
+                for number in numbers:
+                    committer.admit()
+                    path, seed = self._writer.open(), self._reuse.seed
+                    plan = self._jobs[number]
+                    yield MakeJob(number, plan, path, seed, self._allow_nonfinite)
 
-        def make(job: MakeJob) -> Made:
-            tell = functools.partial(self._wrote, job.plan.name)
-            try:
-                return make_blob(job, self._writer.fs, workers, runtime, tell)
-            except BaseException:
-                self._writer.discard(job.path)
-                raise
+            def make(job: MakeJob) -> Made:
+                tell = functools.partial(self._wrote, job.plan.name)
+                try:
+                    return make_blob(job, self._writer.fs, workers, runtime, tell)
+                except BaseException:
+                    self._writer.discard(job.path)
+                    raise
 
-        def commit(job: MakeJob, made: Made) -> None:
-            try:
-                self._stop.check()
-                self._commit(job, made)
-            except BaseException as error:  # noqa: BLE001 - raised by the thread that waits
-                errors.append(error)
-                self._stop.set()
-            finally:
-                self._writer.discard(job.path)  # unless it was committed
-                backlog.release()
-
-        try:
-            with ThreadPoolExecutor(committers) as pool:
-                for job, made in executor.run(jobs(), make):
-                    pool.submit(commit, job, made)
-        except StoppedError:
-            if not errors:
-                raise
-        if errors:
-            raise errors[0]
-
-    def _job(self, number: int) -> MakeJob:
-        path, seed = self._writer.open(), self._reuse.seed
-        return MakeJob(number, self._jobs[number], path, seed, self._allow_nonfinite)
+            for job, made in executor.run(jobs(), make):
+                committer.submit(job, made)
 
     def _commit(self, job: MakeJob, made: Made) -> None:
         assert made.ref.size == job.plan.nbytes, f"{made.ref.size} of {job.plan.nbytes} bytes"
-        outcome = self._writer.commit(job.path, made.ref)
+        try:
+            outcome = self._writer.commit(job.path, made.ref)
+        finally:
+            self._writer.discard(job.path)  # unless it was committed
         self._reuse.note(job.plan, made.fingerprints, made.ref)
         self.done[job.number] = Written(made.ref, outcome)
         self._tell(BlobDone(job.plan.name, made.ref.size, outcome))

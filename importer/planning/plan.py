@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from importer.codecs.base import Codec, Part, Transcoder
 from importer.codecs.registry import codec_for
 from importer.codecs.spec import QuantSpec, Target
+from importer.codecs.transcode import Repack
 from importer.recipes.recipe import Decision, Recipe
 from importer.sources.classification import Classification
 from importer.sources.file import SourceFile
@@ -52,7 +53,9 @@ class TensorPlan:
 
     @property
     def quant(self) -> QuantSpec | None:
-        """Its quantization type, or None."""
+        """The quantization type that it has in the store, or None."""
+        if isinstance(self.transcoder, Repack):
+            return self.transcoder.codec.spec
         return self.target if isinstance(self.target, QuantSpec) else None
 
     @property

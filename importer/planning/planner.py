@@ -42,7 +42,7 @@ def make_plan(inventory: Inventory, classification: Classification, recipe: Reci
         key = (id(decision.rule), *decision[2:], decision.target)
         decision = decisions.setdefault(key, decision)
         # What a scheme made of several arrays and nobody wants otherwise stays those arrays.
-        is_whole = tensor.is_plain or decision.target is not None
+        is_whole = tensor.is_ours or decision.target is not None
         for source in (tensor,) if is_whole else tensor.stored():
             planned = _plan_tensor(source.name, source.shape, (source,), decision)
             group = _group_of(source)

@@ -173,10 +173,9 @@ def read_document(
     if not drafts:
         bad_recipe(name, "it has no [[rule]]")
     group_size = table.integer("group_size", 0)
-    if group_size and group_size not in GROUP_SIZES[Mode.AFFINE]:
-        table.bad(
-            f"`group_size` is {group_size}, expected {' or '.join(map(str, GROUP_SIZES[Mode.AFFINE]))}"
-        )
+    sizes = GROUP_SIZES[Mode.AFFINE]
+    if group_size and group_size not in sizes:
+        table.bad(f"`group_size` is {group_size}, expected {' or '.join(map(str, sizes))}")
     misaligned = table.word("misaligned", Misaligned.KEEP, set(Misaligned))
     stacked = table.word("experts", PACKED, {PACKED, STACKED})
     nonfinite = table.word("nonfinite", "error", {"error", ALLOW})

@@ -1,4 +1,4 @@
-"""A tensor in a source: the arrays that hold it, where their bytes are, and how to read them."""
+"""A tensor in a source: the arrays that hold it, where these are, and how to read them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from importer.codecs.base import Decoder, Shape
 from importer.codecs.plain import Plain
+from importer.codecs.registry import stored_type
 from importer.sources.file import Extent, SourceFile
 
 
@@ -70,9 +71,9 @@ class SourceTensor:
         return self.decoder.value_dtype
 
     @property
-    def is_plain(self) -> bool:
-        """Whether it is one array of values."""
-        return isinstance(self.decoder, Plain)
+    def is_ours(self) -> bool:
+        """Whether the store has a type of its own for what is stored."""
+        return isinstance(self.decoder, Plain) or stored_type(self.decoder) is not None
 
     @property
     def own_name(self) -> str:
