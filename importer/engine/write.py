@@ -285,5 +285,5 @@ def _nonfinite(tensor: TensorPlan, count: int) -> InputError:
         f"`{printable(tensor.name)}` has {values} that {target} cannot hold: NaN, infinite or "
         "too large",
         code="E_QUANT_NONFINITE",
-        hint="Keep this tensor as it is, or pass `--allow-nonfinite`",
+        facts={"tensor": tensor.name},
     )
