@@ -11,7 +11,8 @@ from typing import Annotated, Final, NoReturn
 
 import typer
 
-from cli.views.console import out, report
+from cli.parser import Command, Group
+from cli.views.console import out, report, speak_json
 from store.errors import IngotError, StorageError, UsageError, from_os_error
 
 _COMMANDS: Final = MappingProxyType(
@@ -45,7 +46,7 @@ def run() -> None:
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup
             signal.signal(number, _on_signal)
     try:
-        code = _run()
+        code = _run(sys.argv[1:] or ["--help"])
     except Signalled as signalled:
         # Out here, because a signal may also come while an error is reported.
         _die(signalled.number)
@@ -53,7 +54,7 @@ def run() -> None:
 
 
 def make_app(words: list[str]) -> typer.Typer:
-    """Build the command line interface.
+    """Return the command line interface.
 
     Args:
         words: what the user typed. When the first is a command, only that one is loaded:
@@ -65,12 +66,12 @@ def make_app(words: list[str]) -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    app.callback()(_ingot)
+    app.callback(cls=Group)(_ingot)
     wanted = words[:1] if words[:1] and words[0] in _COMMANDS else list(_COMMANDS)
     for name in wanted:
         module, _, function = _COMMANDS[name].partition(":")
         command = getattr(importlib.import_module(module), function)
-        app.command(name, hidden=name in _ALIASES)(command)
+        app.command(name, cls=Command, hidden=name in _ALIASES)(command)
     return app
 
 
@@ -100,9 +101,9 @@ def _ingot(
     pass
 
 
-def _run() -> int:
+def _run(words: list[str]) -> int:
+    speak_json(wanted=False)  # until the parser has read the words
     try:
-        words = sys.argv[1:] or ["--help"]
         result = make_app(words)(words, standalone_mode=False, prog_name="ingot")
     except BrokenPipeError:
         _die(signal.SIGPIPE)
@@ -114,37 +115,34 @@ def _run() -> int:
     except Exception as error:
         if os.environ.get("INGOT_DEBUG") == "1":
             raise
-        told = _told(error)
+        told = _told(error, words)
         report(told)
         return told.exit_code
     return result if isinstance(result, int) else 0
 
 
-def _told(error: Exception) -> IngotError:
+def _told(error: Exception, words: list[str]) -> IngotError:
     """Put any error into words for the user."""
-    # The base of typer's usage errors is in a private module of typer.
-    usage_error = typer.BadParameter.__mro__[1]
     if isinstance(error, IngotError):
         return error
     if isinstance(error, OSError):
         return from_os_error(error)
-    if isinstance(error, usage_error):
-        return _usage(error)
+    if isinstance(error, typer.TyperException):
+        return _usage(error, words)
     if isinstance(error, MemoryError):
-        return StorageError("out of memory", code="E_MEMORY", hint="Use fewer `--jobs`")
+        return StorageError("out of memory", code="E_MEMORY")
     message = f"unexpected {type(error).__name__}: {error}"
     hint = "This is a bug in ingot: run again with INGOT_DEBUG=1 and report the traceback"
     return IngotError(message, code="E_BUG", hint=hint)
 
 
-def _usage(error: Exception) -> UsageError:
+def _usage(error: typer.TyperException, words: list[str]) -> UsageError:
     context = getattr(error, "ctx", None)
     # What is wrong with an option may be found before there is a context.
-    command = " ".join(["ingot", *(word for word in sys.argv[1:2] if word in _COMMANDS)])
+    command = " ".join(["ingot", *(word for word in words[:1] if word in _COMMANDS)])
     if context is not None:
         command = context.command_path
-    format_message = getattr(error, "format_message", error.__str__)
-    message = str(format_message()).rstrip(".")
+    message = error.format_message().rstrip(".")
     return UsageError(message, code="E_USAGE", hint=f"`{command} --help` explains the command")
 
 

@@ -32,9 +32,7 @@ from store.errors import InputError, UsageError
 from store.manifest import CONFIG_MEDIA_TYPE
 from store.writer import BlobsGoneError
 
-_NO_REPORT: Final = (
-    "`--report` measures quantized tensors, and none is: there will be no report"
-)
+_NO_REPORT: Final = "there is nothing to report: no tensor is quantized"
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +193,7 @@ def _check_fits(plan: Plan) -> None:
         raise InputError(
             f"{len(misfits)} tensors do not fit their rules: {shown}",
             code="E_STRICT",
-            hint="Give them a rule (`--rule 'NAME=keep'`), or leave `--strict` out",
+            facts={"tensor": misfits[0].name},
         )
 
 
@@ -203,6 +201,5 @@ def _check_apart(source: Path, store: Path) -> None:
     if source.is_relative_to(store) or store.is_relative_to(source):
         raise UsageError(
             f"source `{source}` and store `{store}` are inside each other",
-            code="E_USAGE",
-            hint="Name another store with `--store`, or another source",
+            code="E_STORE_OVERLAP",
         )

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import errno
-from typing import ClassVar
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import ClassVar, Final
+
+Facts = Mapping[str, str | int]
+"""What an error is about, by name: what a hint needs to name the thing that helps."""
+
+NO_FACTS: Final[Facts] = MappingProxyType({})
 
 
 class IngotError(Exception):
@@ -12,15 +19,20 @@ class IngotError(Exception):
     Attributes:
         exit_code: what the process ends with; stable forever (docs/errors.md).
         code: a stable word for scripts, such as `E_ST_TRUNCATED`.
-        hint: what the user can do about it, or None.
+        hint: what helps whatever the program that asked, or None. Flags and commands are
+            not named here: `cli.hints` knows by the code what the command line offers.
+        facts: values that such a hint names.
     """
 
     exit_code: ClassVar[int] = 1
 
-    def __init__(self, message: str, *, code: str, hint: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, code: str, hint: str | None = None, facts: Facts = NO_FACTS
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.hint = hint
+        self.facts = facts
 
 
 class UsageError(IngotError):
@@ -105,11 +117,9 @@ def from_os_error(error: OSError) -> IngotError:
     where = f"`{error.filename}`: " if error.filename else ""
     name = errno.errorcode.get(error.errno or 0, "EIO")
     if is_no_space(error):
-        return NoSpaceError(
-            f"{where}{what}", code="E_NOSPACE", hint="Free some space and run the command again"
-        )
-    hint = "Use fewer `--jobs`" if is_exhausted(error) else None
-    return StorageError(f"{where}{what} ({name})", code="E_IO", hint=hint)
+        return NoSpaceError(f"{where}{what}", code="E_NOSPACE")
+    code = "E_EXHAUSTED" if is_exhausted(error) else "E_IO"
+    return StorageError(f"{where}{what} ({name})", code=code)
 
 
 def in_words(error: IngotError | OSError) -> str:

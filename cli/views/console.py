@@ -1,4 +1,4 @@
-"""Where words go: results to stdout, talk to stderr, and one shape for every error."""
+"""Where output goes: results to stdout, all else to stderr, and one shape for every error."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final, TextIO
 
+from cli.hints import hint_for
 from store.errors import IngotError, StorageError
 from store.text import printable
 
@@ -18,9 +20,24 @@ _RESET: Final = "\x1b[0m"
 _LONGEST_MESSAGE: Final = 4000
 
 
+@dataclass(slots=True)
+class _Call:
+    """What the parser found out about the one call that this process serves."""
+
+    wants_json: bool = False
+
+
+_call: Final = _Call()
+
+
+def speak_json(*, wanted: bool) -> None:
+    """Decide whether errors are JSON, and all else that is said on stderr is left out."""
+    _call.wants_json = wanted
+
+
 def wants_json() -> bool:
     """Whether the call asked for machine-readable output."""
-    return "--json" in sys.argv[1:]
+    return _call.wants_json
 
 
 def out(lines: Iterable[str]) -> None:
@@ -64,20 +81,21 @@ def report(error: IngotError) -> None:
     if sys.stderr is None:
         return
     message = printable(str(error), _LONGEST_MESSAGE)
+    hint = hint_for(error)
     if wants_json():
         document = {
             "schema": "ingot.error/1",
             "code": error.code,
             "exit_code": error.exit_code,
             "message": message,
-            "hint": error.hint,
+            "hint": hint,
         }
         _to_stderr(json.dumps(document))
         return
     red, cyan, reset = (_RED, _CYAN, _RESET) if has_colour(sys.stderr) else ("", "", "")
     lines = [f"{red}error{reset}: {message}"]
-    if error.hint:
-        lines.append(f"{cyan}hint{reset}: {printable(error.hint, _LONGEST_MESSAGE)}")
+    if hint:
+        lines.append(f"{cyan}hint{reset}: {printable(hint, _LONGEST_MESSAGE)}")
     for line in lines:
         _to_stderr(line)
 

@@ -81,10 +81,9 @@ def affordable(threads: int, max_memory: int | None, *, quantizes: bool) -> int:
         limit = max(base + PER_THREAD, there * 3 // 4)
     if limit < base + PER_THREAD:
         raise UsageError(
-            f"`--max-memory` is {limit // _MIB} MiB, this import needs at least "
+            f"the memory limit is {limit // _MIB} MiB, this import needs at least "
             f"{(base + PER_THREAD) // _MIB} MiB",
-            code="E_USAGE",
-            hint="Allow more, such as 512M (a number alone is bytes), or leave the limit out",
+            code="E_MEMORY_LIMIT",
         )
     return min(threads, (limit - base) // PER_THREAD)
 

@@ -32,14 +32,12 @@ def check_space(store: Store, sizes: Iterable[int]) -> None:
             f"the import needs up to {needed.nbytes} bytes, `{root}` has {free.nbytes} free; "
             "nothing was written",
             code="E_NOSPACE",
-            hint="Free some space (`ingot gc` may help), or name another disk with `--store`",
         )
     if free.files is not None and needed.files > free.files:
         raise NoSpaceError(
             f"the import needs up to {needed.files} files, the file system of `{root}` has "
             f"{free.files} left; nothing was written",
             code="E_NOSPACE",
-            hint="The file system is out of inodes: name another one with `--store`",
         )
 
 
@@ -65,7 +63,6 @@ def telling_space(store: Store, sizes: Iterable[int]) -> Iterator[None]:
             f"{where}{error.strerror}; the import needs up to {needed.nbytes} bytes and "
             f"{needed.files} files, `{root}` has {free.nbytes} bytes{files} free now",
             code="E_NOSPACE",
-            hint="Free some space (`ingot gc` may help) and run the command again",
         ) from error
 
 

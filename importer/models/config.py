@@ -68,7 +68,7 @@ def _ours(plan: Plan, facts: Classification) -> dict[str, Json]:
     if facts.scheme is not None:
         ours["prequantized"] = facts.scheme
     if plan.inventory.variant is not None:
-        ours["variant"] = plan.inventory.variant  # `verify --source` reads the same
+        ours["variant"] = plan.inventory.variant  # comparing and rebuilding read the same
     if (origin := plan.inventory.origin) is not None:
         ours["hub"] = {"commit": origin.commit, "repository": origin.repository}
     if facts.kind is SourceKind.PIPELINE:

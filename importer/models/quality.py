@@ -112,8 +112,4 @@ def _number(value: Json) -> float:
 
 
 def _none(why: str) -> IntegrityError:
-    return IntegrityError(
-        f"this is no report of quality: {why}",
-        code="E_QUALITY",
-        hint="Create the model again with `--report`",
-    )
+    return IntegrityError(f"this is not a report of quality: {why}", code="E_QUALITY")

@@ -145,8 +145,6 @@ def _check_not_quantized(classification: Classification, recipe: Recipe) -> None
         raise UnsupportedError(
             f"the source is quantized already ({classification.scheme})",
             code="E_PREQUANTIZED",
-            hint="Import it as it is, without `-q`, `--recipe` and rules, or quantize the "
-            "original checkpoint",
         )
 
 
@@ -187,7 +185,7 @@ def _check_keys(blobs: list[BlobPlan]) -> None:
                     f"tensor `{plan.name}` has the name that a part of `{made[plan.name]}` "
                     "gets when that is quantized",
                     code="E_NAME_COLLISION",
-                    hint=f"Keep the latter: --rule '{made[plan.name]}=keep'",
+                    facts={"quantized": made[plan.name]},
                 )
 
 
@@ -203,7 +201,7 @@ def _warnings(blobs: list[BlobPlan], inventory: Inventory, recipe: Recipe) -> It
             f"{first.decision.reason}"
         )
     if not recipe.is_plain and all(plan.target is None for plan in plans):
-        yield "no tensor becomes another type: `--dry-run` says why for each"
+        yield "no tensor becomes another type: the plan says why for each"
     for blob in blobs:
         if len(blob.header) - LENGTH_BYTES > limits.SMALL_READER_HEADER:
             yield (

@@ -271,5 +271,5 @@ def _is_of_the_source(store: Store, error: IngotError | OSError) -> bool:
     if isinstance(error, OSError):
         inside = error.filename and Path(error.filename).is_relative_to(store.layout.root)
         return bool(error.filename) and not inside and not is_no_space(error)
-    is_device = isinstance(error, StorageError) and error.code == "E_IO"
+    is_device = isinstance(error, StorageError) and error.code in {"E_IO", "E_EXHAUSTED"}
     return is_device or isinstance(error, InputError)

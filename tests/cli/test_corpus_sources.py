@@ -90,7 +90,7 @@ def test_d28_a_source_inside_the_store(filled):
 
     outcome = run("create", "x", source, "--json", store=filled)
 
-    assert (outcome.clean().error["code"], outcome.code) == ("E_USAGE", 2)
+    assert (outcome.clean().error["code"], outcome.code) == ("E_STORE_OVERLAP", 2)
     assert snapshot(filled) == before
 
 

@@ -52,6 +52,6 @@ def test_exit_codes_are_those_that_are_promised():
     }
 
 
-def test_want_of_descriptors_comes_with_a_hint():
-    assert "--jobs" in (from_os_error(OSError(errno.EMFILE, "too many", "file")).hint or "")
-    assert from_os_error(OSError(errno.EIO, "broken", "file")).hint is None
+def test_want_of_descriptors_has_a_code_of_its_own():
+    assert from_os_error(OSError(errno.EMFILE, "too many", "file")).code == "E_EXHAUSTED"
+    assert from_os_error(OSError(errno.EIO, "broken", "file")).code == "E_IO"

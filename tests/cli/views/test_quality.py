@@ -227,7 +227,7 @@ def test_a_report_of_nothing_is_not_made_and_that_is_told(tmp_path, how):
     outcome = run(*words, store=tmp_path / "text").succeeded()
     document = run(*words, "--json", store=tmp_path / "json").succeeded().document
 
-    warning = "`--report` measures quantized tensors, and none is: there will be no report"
+    warning = "there is nothing to report: no tensor is quantized"
     assert warning in outcome.stdout + outcome.stderr
     assert warning in document["warnings"]
 

@@ -1,0 +1,49 @@
+"""What helps against an error: the flags and commands that the rooms below cannot name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from store.errors import IngotError
+
+HINTS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "E_EXHAUSTED": "Use fewer `--jobs`",
+        "E_MEMORY": "Use fewer `--jobs`",
+        "E_MEMORY_LIMIT": "Allow more with `--max-memory`, such as 512M (a number alone is "
+        "bytes), or leave it out",
+        "E_MISALIGNED": "`--on-misaligned adjust` takes a smaller group, and "
+        "`--on-misaligned keep` leaves the tensor as it is",
+        "E_NAME_COLLISION": "Keep the latter: --rule '{quantized}=keep'",
+        "E_NOSPACE": "Free some space (`ingot gc` may help) and run the command again, or name "
+        "another disk with `--store`",
+        "E_PREQUANTIZED": "Import it as it is, without `-q`, `--recipe` and rules, or quantize "
+        "the original checkpoint",
+        "E_QUALITY": "Create the model again with `--report`",
+        "E_QUANT_NONFINITE": "Keep the tensor (`--rule '{tensor}=keep'`), or pass "
+        "`--allow-nonfinite`",
+        "E_RECIPE": "docs/recipes.md describes the format; `ingot show NAME --recipe` prints "
+        "one",
+        "E_RULE": "Such as --rule '*.v_proj=int8/64' or --rule 'lm_head=keep'",
+        "E_RULE_UNUSED": "Without the rule, `--dry-run --json` lists every name",
+        "E_STORE_OVERLAP": "Name another store with `--store`, or another source",
+        "E_STRICT": "Give them a rule (`--rule '{tensor}=keep'`), or leave `--strict` out",
+    }
+)
+"""By the code of the error; values in braces are facts that the error carries."""
+
+
+def hint_for(error: IngotError) -> str | None:
+    """Return what helps against an error, or None where nothing is known to.
+
+    The error's own hint goes first. One that lacks a fact which the table's hint names gets
+    none: two errors may share a code, and only one of them be about that fact.
+    """
+    if error.hint is not None or error.code not in HINTS:
+        return error.hint
+    try:
+        return HINTS[error.code].format_map(error.facts)
+    except KeyError:
+        return None
