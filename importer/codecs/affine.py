@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from importer.codecs.grouped import Grouped
+from store.tensorblob import BIAS, SCALE
 
 if TYPE_CHECKING:
     from importer.codecs.reference import Arithmetic
@@ -20,7 +21,7 @@ class Affine(Grouped):
     @property
     def companions(self) -> tuple[tuple[str, str], ...]:
         """A scale and a bias."""
-        return ((".scale", self.value_dtype), (".bias", self.value_dtype))
+        return ((SCALE, self.value_dtype), (BIAS, self.value_dtype))
 
     @property
     def arithmetic(self) -> Arithmetic:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from importer.codecs.base import Encoded, Part, Shape
 from store.fs import Buffer
+from store.tensorblob import WEIGHT
 from store.tensorfile import ITEM_BITS
 
 _BYTE = 8
@@ -26,7 +27,7 @@ class Cast:
 
     def parts(self, shape: Shape) -> tuple[Part, ...]:
         """One part of another dtype."""
-        return (Part("", self.value_dtype, shape),)
+        return (Part(WEIGHT, self.value_dtype, shape),)
 
     def row_bytes(self, shape: Shape) -> int:  # noqa: ARG002 - the contract
         """Bytes of one element."""

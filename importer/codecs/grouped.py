@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from importer.codecs.base import Encoded, Operation, Part, Shape
 from importer.codecs.spec import QuantSpec
 from store.fs import Buffer
+from store.tensorblob import PACKED_DTYPE, WEIGHT
 from store.tensorfile import ITEM_BITS
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class Grouped(ABC):
         *outer, columns = shape
         bits, group_size = self.spec.bits, self.spec.group_size
         assert columns % group_size == 0, f"{columns} columns in groups of {group_size}"
-        words = Part("", "U32", (*outer, columns * bits // _WORD))
+        words = Part(WEIGHT, PACKED_DTYPE, (*outer, columns * bits // _WORD))
         small = (*outer, columns // group_size)
         return (words, *(Part(suffix, dtype, small) for suffix, dtype in self.companions))
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from importer.codecs.grouped import Grouped
+from store.tensorblob import SCALE
 
 if TYPE_CHECKING:
     from importer.codecs.reference import Arithmetic
@@ -20,7 +21,7 @@ class Nvfp4(Grouped):
     @property
     def companions(self) -> tuple[tuple[str, str], ...]:
         """A scale of one byte."""
-        return ((".scale", "U8"),)
+        return ((SCALE, "U8"),)
 
     @property
     def arithmetic(self) -> Arithmetic:

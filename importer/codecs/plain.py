@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from importer.codecs.base import Encoded, Part, Shape
 from store.fs import Buffer
+from store.tensorblob import WEIGHT
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class Plain:
 
     def parts(self, shape: Shape) -> tuple[Part, ...]:
         """One part, the tensor itself."""
-        return (Part("", self.dtype, shape),)
+        return (Part(WEIGHT, self.dtype, shape),)
 
     def row_bytes(self, shape: Shape) -> int:  # noqa: ARG002 - the contract
         """Bytes need no company."""

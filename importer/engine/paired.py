@@ -11,14 +11,11 @@ from importer.planning.plan import BlobPlan, FilePlan, TensorPlan
 from importer.sources.file import SourceFile, opened, read_exactly
 from store import BlobRef, Store
 from store.fs import File
-from store.tensorblob import read_header
+from store.tensorblob import read_header, read_tensors
 from store.tensorfile import TensorEntry
 
 CHUNK: Final = 1 << 20
 """Bytes of the source at a time."""
-
-_OLD_KEY: Final = "data"
-"""Of the single tensor in an older form of the format."""
 
 
 class ChunkPair(NamedTuple):
@@ -82,10 +79,12 @@ class _Stored:
         self._buffers: dict[int, memoryview] = {}
         if isinstance(job, BlobPlan):
             header = read_header(store, blob, ref.size, f"blob {ref.digest}")
-            self._entries = {entry.name: entry for entry in header.entries}
+            self._entries = {
+                found.name + suffix: part
+                for found in read_tensors(job.name, header)
+                for suffix, part in found.parts.items()
+            }
             self._start = header.nbytes
-            if self._entries.keys() == {_OLD_KEY}:
-                self._entries[job.name] = self._entries[_OLD_KEY]
 
     def parts(self, chunk: Chunk, done: int) -> Iterator[memoryview]:
         """What there is for a chunk, of whose tensor `done` source bytes came before."""
