@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from importer.codecs.base import Encoded, KernelSpec, Operation, Part, Runtime, Shape
 from store.fs import Buffer
+from store.tensorblob import WEIGHT
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class Cast:
 
     def parts(self, shape: Shape) -> tuple[Part, ...]:
         """Return one part of another dtype."""
-        return (Part("", self.wanted, shape),)
+        return (Part(WEIGHT, self.wanted, shape),)
 
     def unit(self, shape: Shape) -> int:  # noqa: ARG002 - the contract
         """Return 1: no element looks at another."""

@@ -16,6 +16,7 @@ from importer.codecs.base import Encoded, KernelSpec, Operation, Part, Runtime, 
 from importer.codecs.spec import GROUP_SIZES, VALUE_DTYPES, Mode, QuantSpec
 from store.errors import UnsupportedError
 from store.fs import Buffer
+from store.tensorblob import BIAS, PACKED_DTYPE, SCALE, WEIGHT
 from store.tensorfile import ITEM_BITS
 
 if TYPE_CHECKING:
@@ -40,20 +41,20 @@ class Family(NamedTuple):
     kernel: str
 
 
-_SCALE: Final = (".scale", "U8")
+_FLOAT_SCALE: Final = (SCALE, "U8")
 FAMILIES: Final[Mapping[Mode, Family]] = MappingProxyType(
     {
         # A value is its code times the scale, plus the bias.
         Mode.AFFINE: Family(
-            ((".scale", VALUES), (".bias", VALUES)),
+            ((SCALE, VALUES), (BIAS, VALUES)),
             "affine",
             "affine",
         ),
         # Codes are E2M1, scales E4M3; there is no scale of the whole tensor.
-        Mode.NVFP4: Family((_SCALE,), "nvfp4", "fp4"),
+        Mode.NVFP4: Family((_FLOAT_SCALE,), "nvfp4", "fp4"),
         # Codes are E2M1 or E4M3, scales are powers of two in E8M0 (OCP MX v1.0).
-        Mode.MXFP4: Family((_SCALE,), "mxfp", "fp4"),
-        Mode.MXFP8: Family((_SCALE,), "mxfp", "mxfp8"),
+        Mode.MXFP4: Family((_FLOAT_SCALE,), "mxfp", "fp4"),
+        Mode.MXFP8: Family((_FLOAT_SCALE,), "mxfp", "mxfp8"),
     }
 )
 
@@ -106,7 +107,7 @@ class Grouped:
         *outer, columns = shape
         bits, group_size = self.spec.bits, self.spec.group_size
         assert columns % group_size == 0, f"{columns} columns in groups of {group_size}"
-        words = Part("", "U32", (*outer, columns * bits // _WORD))
+        words = Part(WEIGHT, PACKED_DTYPE, (*outer, columns * bits // _WORD))
         small = (*outer, columns // group_size)
         return (words, *(Part(suffix, dtype, small) for suffix, dtype in self.scale_parts))
 

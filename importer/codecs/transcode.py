@@ -20,6 +20,7 @@ from importer.codecs.base import (
 )
 from importer.codecs.plain import Plain
 from store.fs import Buffer
+from store.tensorblob import WEIGHT
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Copy:
 
     def parts(self, shape: Shape) -> tuple[Part, ...]:
         """Return one part, the tensor itself."""
-        return (Part("", self.dtype, shape),)
+        return (Part(WEIGHT, self.dtype, shape),)
 
     def unit(self, shape: Shape) -> int:
         """Return the elements of the fewest whole bytes."""

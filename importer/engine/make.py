@@ -171,4 +171,5 @@ def _nonfinite(tensor: TensorPlan, count: int) -> InputError:
         f"`{printable(tensor.name)}` has {values} that {target} cannot hold: NaN, infinite or "
         "too large",
         code="E_QUANT_NONFINITE",
+        facts={"tensor": tensor.name},
     )

@@ -66,7 +66,7 @@ def _measure(
     from importer.codecs.measure import Measure  # noqa: PLC0415 - it imports numpy
 
     current: Measure | None = None
-    for pair in read_pairs(store, job.tensors, ref):
+    for pair in read_pairs(store, job.name, job.tensors, ref):
         stop.check()
         chunk, tensor = pair.chunk, pair.chunk.tensor
         if tensor is None or tensor.codec is None:

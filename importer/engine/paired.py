@@ -10,14 +10,11 @@ from importer.engine.reader import ChunkReader
 from importer.planning.plan import FilePlan, TensorPlan
 from store import BlobRef, Store
 from store.fs import File
-from store.tensorblob import read_header
+from store.tensorblob import read_header, read_tensors
 from store.tensorfile import TensorEntry, elements
 
 CHUNK: Final = 1 << 20
 """Bytes of the source at a time."""
-
-_OLD_KEY: Final = "data"
-"""Of the single tensor in an older form of the format."""
 
 
 class ChunkPair(NamedTuple):
@@ -50,11 +47,14 @@ class ChunkPair(NamedTuple):
 
 
 def read_pairs(
-    store: Store, plans: Sequence[TensorPlan] | FilePlan, ref: BlobRef
+    store: Store, layer: str, plans: Sequence[TensorPlan] | FilePlan, ref: BlobRef
 ) -> Iterator[ChunkPair]:
     """Read the sources of some tensors, or of a file, and a stored blob that has them.
 
     Others may have written the blob: its own header says where its tensors are.
+
+    Args:
+        layer: name of the layer whose blob it is.
 
     Raises:
         InputError: the source changed, or the blob's header is malformed.
@@ -65,7 +65,7 @@ def read_pairs(
             stored, chunks = _StoredParts(store, blob), cut_file(plans, CHUNK)
         else:
             stored, chunks = _StoredParts(store, blob), cut_tensors(plans, CHUNK)
-            stored.find(ref, plans)
+            stored.find(layer, ref)
         buffer = bytearray(CHUNK)
         done = 0
         for chunk in chunks:
@@ -85,13 +85,15 @@ class _StoredParts:
         self._start = 0
         self._buffers: dict[int, memoryview] = {}
 
-    def find(self, ref: BlobRef, tensors: Sequence[TensorPlan]) -> None:
+    def find(self, layer: str, ref: BlobRef) -> None:
         """Read the header, which says where the tensors are."""
         header = read_header(self._store, self._blob, ref.size, f"blob {ref.digest}")
-        self._entries = {entry.name: entry for entry in header.entries}
+        self._entries = {
+            found.name + suffix: part
+            for found in read_tensors(layer, header)
+            for suffix, part in found.parts.items()
+        }
         self._start = header.nbytes
-        if self._entries.keys() == {_OLD_KEY}:
-            self._entries[tensors[0].name] = self._entries[_OLD_KEY]
 
     def parts(self, chunk: Chunk, done: int) -> Iterator[memoryview]:
         """Give what there is for a chunk, of whose tensor `done` elements came before."""

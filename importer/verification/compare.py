@@ -152,7 +152,7 @@ class _Comparer:
     def __call__(self, pair: _Pair) -> Iterator[tuple[str, str]]:
         wrong: set[str] = set()
         try:
-            for chunks in read_pairs(self.store, pair.plans, pair.ref):
+            for chunks in read_pairs(self.store, pair.name, pair.plans, pair.ref):
                 tensor = chunks.chunk.tensor
                 self.tell(chunks.chunk.nbytes)
                 subject = tensor.name if tensor else pair.name

@@ -8,6 +8,7 @@ from typing import Final, NoReturn
 from importer.sources.tensor import SourceTensor
 from store.errors import InputError
 from store.json import Json
+from store.tensorblob import BIAS, SCALE
 from store.text import printable
 
 _BITS: Final = (2, 3, 4, 5, 6, 8)
@@ -39,7 +40,7 @@ def check_triplets(tensors: Sequence[SourceTensor], config: Mapping[str, Json]) 
         stem = weight.name.removesuffix(".weight")
         for scales, biases in (
             (f"{stem}.scales", f"{stem}.biases"),
-            (f"{weight.name}.scale", f"{weight.name}.bias"),
+            (weight.name + SCALE, weight.name + BIAS),
         ):
             if scales in by_name:
                 found = True

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from importer.codecs.spec import QUANT_TYPES, Mode, QuantSpec
 from store import Digest, Layer, Store
 from store.errors import IntegrityError
 from store.fs import Kind
-from store.tensorblob import read_header
-from store.tensorfile import ITEM_BITS, Header, TensorEntry, data_bytes, encode_header
+from store.tensorblob import SCALE, BlobTensor, plain_keys, read_header, read_tensors
+from store.tensorfile import ITEM_BITS, data_bytes, encode_header
 
-_SCALE: Final = ".scale"
-_COMPANIONS: Final = (".scale", ".bias", ".global_scale")
 _WORD: Final = 32
-_DIGITS: Final = 10
-"""Of a group size that makes sense; Python refuses to read 4301."""
 # Where nothing says it, as Ollama's runner does: the first whose group size fits.
 _INFERRED: Final = (("int4", 32), ("int8", 64), ("int4", 64), ("int8", 32), ("int8", 128))
 
@@ -76,7 +72,8 @@ def read_layer(store: Store, layer: Layer, *, headers: bool = False) -> Iterator
         return
     with store.blobs.open(layer.digest) as file:
         header = read_header(store, file, seen.size, f"blob {layer.digest}")
-    yield from _tensors(layer, header)
+    for tensor in read_tensors(layer.name, header):
+        yield _stored(layer, tensor, header.nbytes)
 
 
 def _plain(layer: Layer) -> StoredTensor | None:
@@ -84,61 +81,40 @@ def _plain(layer: Layer) -> StoredTensor | None:
     if dtype is None or shape is None or dtype not in ITEM_BITS:
         return None
     nbytes = data_bytes(dtype, shape)
-    if layer.size != len(encode_header([(layer.name, dtype, shape, nbytes)])) + nbytes:
+    headers = (encode_header([(key, dtype, shape, nbytes)]) for key in plain_keys(layer.name))
+    if all(layer.size != len(header) + nbytes for header in headers):
         return None
     return StoredTensor(
         layer.name, dtype, shape, None, None, nbytes, layer.name, layer.digest, None
     )
 
 
-def _tensors(layer: Layer, header: Header) -> Iterator[StoredTensor]:
-    entries = {entry.name: entry for entry in header.entries}
-    quantized = {
-        name.removesuffix(_SCALE)
-        for name in entries
-        if name.endswith(_SCALE) and _is_packed(entries.get(name.removesuffix(_SCALE)))
-    }
-    companions = {name + suffix for name in quantized for suffix in _COMPANIONS}
-    for entry in header.entries:
-        if entry.name in companions:
-            continue
-        # `data` is the single key of an older form of the format.
-        name = layer.name if entry.name == "data" and len(entries) == 1 else entry.name
-        dtype, shape, quant, group_size = entry.dtype, entry.shape, None, None
-        nbytes = entry.nbytes
-        if entry.name in quantized:
-            scale = entries[entry.name + _SCALE]
-            spec = _spec(entry, scale, header.metadata)
-            quant, group_size = spec.name, spec.group_size
-            shape = (*entry.shape[:-1], entry.shape[-1] * _WORD // spec.bits)
-            dtype = layer.dtype or (scale.dtype if spec.has_bias else entry.dtype)
-            parts = (entries.get(entry.name + suffix) for suffix in _COMPANIONS)
-            nbytes += sum(part.nbytes for part in parts if part is not None)
-        yield StoredTensor(
-            name,
-            dtype,
-            shape,
-            quant,
-            group_size,
-            nbytes,
-            layer.name,
-            layer.digest,
-            header.nbytes + entry.begin,
-        )
+def _stored(layer: Layer, tensor: BlobTensor, start: int) -> StoredTensor:
+    weight = tensor.weight
+    dtype, shape, quant, group_size = weight.dtype, weight.shape, None, None
+    if tensor.is_quantized:
+        spec = _spec(tensor)
+        quant, group_size = spec.name, spec.group_size
+        shape = (*shape[:-1], shape[-1] * _WORD // spec.bits)
+        dtype = layer.dtype or (tensor.parts[SCALE].dtype if spec.has_bias else dtype)
+    return StoredTensor(
+        tensor.name,
+        dtype,
+        shape,
+        quant,
+        group_size,
+        tensor.nbytes,
+        layer.name,
+        layer.digest,
+        start + weight.begin,
+    )
 
 
-def _is_packed(entry: TensorEntry | None) -> bool:
-    # A plain tensor of a group may have a neighbour called `.scale`.
-    return entry is not None and entry.dtype == "U32" and bool(entry.shape)
-
-
-def _spec(weight: TensorEntry, scale: TensorEntry, metadata: Mapping[str, str]) -> QuantSpec:
-    name = metadata.get(f"{weight.name}.quant_type") or metadata.get("quant_type")
-    size = metadata.get(f"{weight.name}.group_size") or metadata.get("group_size") or ""
-    if name is not None and name in QUANT_TYPES:
-        spec = QUANT_TYPES[name]
-        is_number = size.isascii() and size.isdigit() and len(size) < _DIGITS
-        group_size = int(size) if is_number else spec.group_size
+def _spec(tensor: BlobTensor) -> QuantSpec:
+    weight, scale = tensor.weight, tensor.parts[SCALE]
+    if tensor.quant_type is not None and tensor.quant_type in QUANT_TYPES:
+        spec = QUANT_TYPES[tensor.quant_type]
+        group_size = spec.group_size if tensor.group_size is None else tensor.group_size
         return QuantSpec(spec.name, spec.mode, spec.bits, group_size)
     words, scales = (entry.shape[-1] if entry.shape else 0 for entry in (weight, scale))
     if scale.dtype == "U8":
