@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO_STORE := $(VENV)/demo-store
 
-.PHONY: demo check lint test soak zoo bench bench-codecs clean
+.PHONY: demo check lint test docs soak zoo bench bench-codecs clean
 
 demo: $(VENV)/.run
 	rm -rf $(DEMO_STORE)
@@ -15,7 +15,7 @@ demo: $(VENV)/.run
 	$(BIN)/ingot show tiny-llama --tensors --store $(DEMO_STORE)
 	$(BIN)/ingot verify --source fixtures/models/tiny-llama tiny-llama --store $(DEMO_STORE)
 
-check: lint test
+check: lint docs test
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
@@ -25,6 +25,10 @@ lint: $(VENV)/.dev
 
 test: $(VENV)/.dev
 	$(BIN)/pytest -m "not slow" -n auto --dist worksteal
+
+# The site in site/, which can be opened from the disk: index.html. A broken link fails.
+docs: $(VENV)/.dev
+	$(BIN)/zensical build --strict --clean
 
 # Minutes to hours: the long versions of what `make check` runs slices of.
 soak: $(VENV)/.dev
@@ -81,4 +85,4 @@ $(VENV)/.dev: $(VENV)/.run
 	touch $@
 
 clean:
-	rm -rf $(VENV) .venv-zoo .venv-bench .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) site .cache .venv-zoo .venv-bench .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
