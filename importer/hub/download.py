@@ -1,7 +1,7 @@
-"""One file from the Hub into its cache: what was interrupted goes on, what arrives is verified.
+"""One file from the Hub into its cache: resumed where it was interrupted, verified at the end.
 
 huggingface_hub removes the part that an interrupted run has fetched (since 1.17, its issue
-4196), so the transfer is ours. Part and lock are where its releases before had them.
+4196), so the transfer is ours. Part and lock are where its earlier releases had them.
 """
 
 from __future__ import annotations
@@ -10,40 +10,46 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Final
 
+from importer.events import Listener, Received, silent
 from importer.hub.errors import UnreachableError, odd_answer, refused, translated
 from importer.hub.repository import HubClient, HubFile
 from store.errors import NetworkError
+from store.parallel import StoppedError
 
 if TYPE_CHECKING:
     import httpx2
 
 TRIES: Final = 5
-"""In a row without a byte, before it is given up."""
+"""In a row that bring no byte, before the transfer is given up."""
 _FIRST_WAIT: Final = 0.25
-"""Seconds; four times as long after each further failure."""
+"""In seconds; four times as long after each further failure."""
 _LONGEST_WAIT: Final = 8.0
 _REHASH: Final = 1 << 20
+_REPORT_BYTES: Final = 1 << 20
 _PARTIAL: Final = 206
 _RANGE: Final = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
 
-Tell = Callable[[int], None]
-"""Told how many more bytes are there, also of what an earlier run has fetched."""
-
-
-class StoppedError(Exception):
-    """Another transfer failed, so this one is given up; what has arrived is kept."""
+_Tell = Callable[[int], None]
 
 
 def download(
-    hub: HubClient, file: HubFile, tell: Tell = lambda _: None, tries: int = TRIES
+    hub: HubClient, file: HubFile, listen: Listener = silent, tries: int = TRIES
 ) -> None:
     """Make a file complete in the cache.
 
+    Args:
+        hub: the repository.
+        file: of it.
+        listen: hears of every MiB that is there (`Received`), also of what an earlier run
+            has fetched.
+        tries: in a row that bring no byte, before the transfer is given up.
+
     Raises:
-        IngotError: it is not; what has arrived is kept for the next run.
+        IngotError: the file is not complete; what has arrived is kept for the next run.
+        StoppedError: another transfer failed, so this one is given up; likewise.
         OSError: writing failed.
     """
     from huggingface_hub.utils import WeakFileLock  # noqa: PLC0415
@@ -52,7 +58,7 @@ def download(
     lock = hub.cache / ".locks" / hub.folder.name / f"{file.key}.lock"
     for directory in (blob.parent, lock.parent):
         directory.mkdir(parents=True, exist_ok=True)
-    with WeakFileLock(lock):
+    with WeakFileLock(lock), _reported(file.path, listen) as tell:
         if blob.is_file() and blob.stat().st_size == file.size:
             tell(file.size)
             return
@@ -66,20 +72,44 @@ def download(
     )
 
 
+@contextmanager
+def _reported(path: str, listen: Listener) -> Iterator[_Tell]:
+    """Yield what counts the bytes of a file, and reports them a MiB at a time."""
+    pending = 0
+
+    def report() -> None:
+        nonlocal pending
+        listen(Received(path, pending))
+        pending = 0
+
+    def tell(nbytes: int) -> None:
+        nonlocal pending
+        pending += nbytes
+        if abs(pending) >= _REPORT_BYTES:
+            report()
+
+    yield tell
+    report()
+
+
 def read_range(
     hub: HubClient, file: HubFile, start: int, end: int, tries: int = TRIES
 ) -> bytes:
-    """Read some bytes of a file on the Hub, and no more.
+    """Read the bytes of a file on the Hub from `start` to before `end`, and no others.
 
     Raises:
         IngotError: they cannot be had.
+        StoppedError: another transfer failed.
     """
     with closing(_chunks(hub, file, start, end, tries)) as chunks:
         return b"".join(chunks)
 
 
-def _fill(hub: HubClient, file: HubFile, tell: Tell, tries: int) -> bool:
-    """Fetch what the part lacks; it becomes the blob when its hash is right, or goes."""
+def _fill(hub: HubClient, file: HubFile, tell: _Tell, tries: int) -> bool:
+    """Fetch what the part lacks; return whether its hash is right, so that it is the blob.
+
+    A part whose hash is wrong is removed.
+    """
     blob = hub.blob(file)
     part = hub.part(file)
     descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
@@ -126,7 +156,7 @@ class _Digest:
 def _chunks(
     hub: HubClient, file: HubFile, start: int, end: int, tries: int
 ) -> Generator[bytes]:
-    """Give the bytes from `start` to `end`, however often the connection breaks."""
+    """Yield the bytes from `start` to before `end`, however often the connection breaks."""
     failures = 0
     while start < end:
         try:
@@ -156,7 +186,7 @@ def _answer(hub: HubClient, file: HubFile, start: int, end: int) -> Iterator[byt
         for chunk in response.iter_bytes():
             if hub.stop.is_set():
                 raise StoppedError
-            # A server that knows no ranges sends everything.
+            # A server that does not know ranges sends everything.
             wanted = chunk[max(start - position, 0) : max(end - position, 0)]
             position += len(chunk)
             if wanted:
@@ -171,7 +201,7 @@ def _answer(hub: HubClient, file: HubFile, start: int, end: int) -> Iterator[byt
 
 
 def _begin(response: httpx2.Response, file: HubFile, start: int) -> int:
-    """Where an answer begins, which was asked to begin at `start`."""
+    """Return the offset at which an answer begins that was asked to begin at `start`."""
     if response.status_code != _PARTIAL:
         return 0
     said = response.headers.get("Content-Range", "")

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from importer.sources.schemes import is_floating, scheme_of
+from importer.sources.dtypes import is_floating
+from importer.sources.schemes import scheme_of
 from importer.sources.stored.tensors import StoredTensor, read_layer
 from store import Layer, Manifest, MediaType, ModelName, Store, limits
 from store.catalog import StoredManifest

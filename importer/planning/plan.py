@@ -11,11 +11,11 @@ from importer.codecs.spec import QuantSpec, Target
 from importer.codecs.transcode import Repack
 from importer.recipes.recipe import Decision, Recipe
 from importer.sources.classification import Classification
+from importer.sources.dtypes import is_floating
 from importer.sources.file import SourceFile
 from importer.sources.inventory import Inventory
-from importer.sources.schemes import is_floating
+from importer.sources.roles import LeftOut
 from importer.sources.tensor import SourceTensor
-from importer.sources.tree import LeftOut
 from store import MediaType
 from store.tensorfile import elements
 

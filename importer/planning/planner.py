@@ -14,7 +14,6 @@ from importer.planning.plan import BlobPlan, FilePlan, Plan, TensorPlan
 from importer.recipes.recipe import Decision, Depths, Recipe
 from importer.sources.classification import Classification
 from importer.sources.inventory import Inventory
-from importer.sources.roles import media_type
 from importer.sources.tensor import SourceTensor
 from store import limits
 from store.errors import InputError, UnsupportedError
@@ -63,7 +62,11 @@ def make_plan(inventory: Inventory, classification: Classification, recipe: Reci
     blobs += [_plan_blob(name, tuple(groups[name]), is_group=True) for name in order]
     _check_names(blobs)
     _check_keys(blobs)
-    files = tuple(FilePlan(file, media_type(file.path)) for file in inventory.files)
+    files = tuple(
+        FilePlan(file, file.role.media_type)
+        for file in inventory.files
+        if file.role.media_type is not None
+    )
     warnings = (*_warnings(blobs, inventory, recipe), *notes)
     return Plan(inventory, classification, recipe, tuple(blobs), files, warnings)
 

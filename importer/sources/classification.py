@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from enum import StrEnum, unique
 from typing import Final
 
+from importer.sources.document import Document
 from importer.sources.file import read_whole
-from importer.sources.inventory import Document, Inventory
-from importer.sources.schemes import scheme_of
-from importer.sources.schemes.mlx import check_triplets
+from importer.sources.inventory import Inventory
 from importer.sources.selection import MODULES, PIPELINE_INDEXES
 from store import limits
 from store.errors import InputError
@@ -53,26 +52,22 @@ def classify(inventory: Inventory) -> Classification:
     """Say what kind of source it is.
 
     Raises:
-        InputError: a configuration has a value that cannot be, in a field that we use; or
-            quantized weights do not fit together.
+        InputError: a configuration has an impossible value in a field that we use.
     """
-    for component in inventory.components:
-        own = [tensor for tensor in inventory.tensors if tensor.component == component]
-        check_triplets(own, inventory.configs.get(component, {}))
     kind = _kind(inventory)
     config: Document = inventory.configs.get("", {})
-    tensors = ((tensor.name, tensor.dtype) for tensor in inventory.tensors)
-    scheme = next((s for s in _schemes(inventory)), None) or scheme_of(tensors, config)
     if kind is SourceKind.PIPELINE:
         indexes = map(inventory.document, PIPELINE_INDEXES)
         index = next((found for found in indexes if found is not None), {})
         architecture = _text(index.get("_class_name"))
-        return Classification(kind, architecture, "diffusers", scheme, None, None, ("image",))
+        return Classification(
+            kind, architecture, "diffusers", inventory.scheme, None, None, ("image",)
+        )
     return Classification(
         kind,
         _architecture(config),
         _text(config.get("model_type")),
-        scheme,
+        inventory.scheme,
         _length(config, _CONTEXT),
         _length(config, _EMBEDDING),
         tuple(_capabilities(kind, config, inventory)),
@@ -85,14 +80,6 @@ def _kind(inventory: Inventory) -> SourceKind:
     if inventory.file(MODULES) is not None:
         return SourceKind.SENTENCE
     return SourceKind.MODEL
-
-
-def _schemes(inventory: Inventory) -> Iterator[str]:
-    for component, config in inventory.configs.items():
-        prefix = f"{component}/" if component else ""
-        own = ((t.name, t.dtype) for t in inventory.tensors if t.name.startswith(prefix))
-        if scheme := scheme_of(own, config):
-            yield scheme
 
 
 def _architecture(config: Document) -> str:

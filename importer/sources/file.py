@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple, NoReturn
 
+from importer.sources.roles import FileRole
 from store.errors import InputError, StorageError
 from store.fs import read_into
 from store.text import printable
@@ -22,9 +23,9 @@ class Identity:
     """What tells whether a file is still the one that was scanned.
 
     Attributes:
-        size: bytes.
-        ctime_ns: when anything about it changed; a hard link or a chmod beside the import
-            changes it, too, so it decides only about what was seen in an earlier one.
+        size: in bytes.
+        ctime_ns: when anything about the file changed. A hard link or a chmod during the
+            import changes it, too, so it decides only about files of an earlier import.
     """
 
     device: int
@@ -35,8 +36,11 @@ class Identity:
 
     @classmethod
     def of(cls, seen: os.stat_result) -> Identity:
-        """Take what matters from what the system says."""
+        """Return the identity of a file, as the system sees it."""
         return cls(seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
+
+
+UNKNOWN: Final = FileRole(reason="of no known role")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +51,18 @@ class SourceFile:
         path: relative to the source, with `/`; also its name in the model.
         location: where the bytes are, links resolved.
         sha256: that the Hub declares, in hexadecimal, for files in its large file storage.
+        role: what the file is to the model; by default nothing that is known.
     """
 
     path: str
     location: Path
     identity: Identity
     sha256: str | None = None
+    role: FileRole = UNKNOWN
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """The size in bytes."""
         return self.identity.size
 
     @property
@@ -82,14 +88,16 @@ class Extent(NamedTuple):
     nbytes: int
 
 
-def find(path: str, location: Path, sha256: str | None = None) -> SourceFile:
-    """Give the file at a known place, links resolved, a path in a source."""
-    return SourceFile(path, location, Identity.of(os.stat(location)), sha256)
+def find(
+    path: str, location: Path, role: FileRole = UNKNOWN, sha256: str | None = None
+) -> SourceFile:
+    """Return the file at a place, links resolved, as one of a source."""
+    return SourceFile(path, location, Identity.of(os.stat(location)), sha256, role)
 
 
 @contextlib.contextmanager
 def opened(file: SourceFile) -> Iterator[int]:
-    """Open a source file that must still be the one that was scanned; give its descriptor.
+    """Open a source file that must still be the one that was scanned; yield its descriptor.
 
     Raises:
         InputError: it has changed.
@@ -110,12 +118,12 @@ def opened(file: SourceFile) -> Iterator[int]:
 
 
 def read_exactly(file: SourceFile, descriptor: int, buffer: memoryview, offset: int) -> None:
-    """Fill `buffer` from `offset`.
+    """Fill `buffer` with the bytes of a file from `offset` on.
 
-    Never through a mapping: there a file that is truncated meanwhile is a SIGBUS.
+    The file is never mapped: one that is truncated meanwhile would be a SIGBUS.
 
     Raises:
-        InputError: the file ends before.
+        InputError: the file ends before that.
         StorageError: the device failed.
     """
     while buffer:
@@ -131,6 +139,18 @@ def read_exactly(file: SourceFile, descriptor: int, buffer: memoryview, offset: 
         offset += count
 
 
+def read_bytes(file: SourceFile, descriptor: int, start: int, end: int) -> bytes:
+    """Read the bytes from `start` to before `end`.
+
+    Raises:
+        InputError: the file ends before that.
+        StorageError: the device failed.
+    """
+    data = bytearray(end - start)
+    read_exactly(file, descriptor, memoryview(data), start)
+    return bytes(data)
+
+
 def read_whole(file: SourceFile, limit: int) -> bytes:
     """Read a small file.
 
@@ -142,14 +162,12 @@ def read_whole(file: SourceFile, limit: int) -> bytes:
             f"`{printable(file.path)}` has {file.size} bytes, the limit is {limit}",
             code="E_LIMIT",
         )
-    data = bytearray(file.size)
     with opened(file) as descriptor:
-        read_exactly(file, descriptor, memoryview(data), 0)
-    return bytes(data)
+        return read_bytes(file, descriptor, 0, file.size)
 
 
 def check_unchanged(file: SourceFile) -> None:
-    """Make sure that a file is still the one that was scanned.
+    """Check that a file is still the one that was scanned.
 
     Raises:
         InputError: it has changed.
@@ -161,7 +179,7 @@ def check_unchanged(file: SourceFile) -> None:
 
 
 def changed(file: SourceFile) -> NoReturn:
-    """Refuse a file that is no longer what was scanned."""
+    """Raise InputError for a file that is no longer what was scanned."""
     raise InputError(
         f"`{file.path}` changed while it was imported",
         code="E_SOURCE_CHANGED",

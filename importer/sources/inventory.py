@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from importer.sources.file import SourceFile, read_whole
-from importer.sources.roles import why_left_out
-from importer.sources.safetensors import Weights, read_tensors, read_weights
-from importer.sources.selection import check_variant, choose, has_variant, no_weights
+from importer.sources.base import Contents, Selection
+from importer.sources.completeness import no_variant, no_weights
+from importer.sources.containers import FORMATS
+from importer.sources.document import CONFIG, Document, read_document
+from importer.sources.file import SourceFile
+from importer.sources.roles import LeftOut
+from importer.sources.schemes import join_tensors, scheme_of
+from importer.sources.selection import choose
+from importer.sources.sharded import add_tensors
 from importer.sources.tensor import SourceTensor
-from importer.sources.tree import LeftOut, Origin, Tree, read_tree
-from store import limits
-from store.errors import InputError, UnsupportedError
-from store.json import Json, JsonError, loads
+from importer.sources.tree import Origin, Tree, read_tree
+from store.errors import UnsupportedError
 from store.text import printable
 
-CONFIG: Final = "config.json"
 _NAMED: Final = 10
 """Components that one note names."""
-
-Document = Mapping[str, Json]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +30,19 @@ class Inventory:
     """What a source holds.
 
     Attributes:
-        root: of the source.
-        tensors: sorted bytewise by name.
+        root: the directory of the source.
+        tensors: as the model has them, whatever arrays they are stored as; sorted bytewise
+            by name.
         files: kept byte for byte, sorted by path.
         weights: the files that the tensors are in.
         left_out: what does not become part of the model, and why.
-        components: directories with weights, `""` for the source itself, sorted.
-        configs: the `config.json` of each directory that has one.
-        variant: of the weights, which was asked for.
-        origin: the Hub repository that it comes from, if it does.
+        components: the directories with weights, `""` for the source itself, sorted.
+        configs: the `config.json` of each component that has one.
+        variant: of the weights, as it was asked for.
+        origin: the Hub repository that the source comes from, if it does.
         notes: what the user should know about how it came here and what was chosen.
+        scheme: how the weights are quantized already, or None.
+        metadata: what each file of weights says about itself, by path.
     """
 
     root: Path
@@ -52,31 +55,34 @@ class Inventory:
     variant: str | None = None
     origin: Origin | None = None
     notes: tuple[str, ...] = ()
+    scheme: str | None = None
+    metadata: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def file(self, path: str) -> SourceFile | None:
-        """The kept file at a relative path, if there is one."""
+        """Return the kept file at a relative path, if there is one."""
         return next((file for file in self.files if file.path == path), None)
 
     def document(self, path: str) -> Document | None:
-        """Read a kept JSON object, or None where there is no such file.
+        """Read a kept JSON object, or return None where there is no such file.
 
         Raises:
-            InputError: it is no JSON object.
+            InputError: it is not a JSON object.
         """
         file = self.file(path)
         return read_document(file) if file is not None else None
 
 
 def read_inventory(source: Path, variant: str | None = None) -> Inventory:
-    """Read what there is in a checkpoint directory, or in a single `.safetensors` file.
+    """Read what there is in a checkpoint directory, or in a single file of weights.
 
     Args:
+        source: the directory or file.
         variant: of the weights, such as `fp16`.
 
     Raises:
         NotFoundError: there is no such source.
         InputError: it is malformed, incomplete or hostile.
-        UnsupportedError: no format that we read.
+        UnsupportedError: it is in no format that we read.
     """
     tree = read_tree(source)
     if source.is_file():
@@ -89,84 +95,90 @@ def take_inventory(tree: Tree, variant: str | None = None) -> Inventory:
 
     Raises:
         InputError: it is malformed, incomplete or hostile.
-        UnsupportedError: no format that we read.
+        UnsupportedError: it is in no format that we read.
     """
     by_path = {file.path: file for file in tree.files}
-    choice = choose(by_path, variant)
-    weights = {
-        directory: read_weights(selection, by_path, directory)
+    roles = {path: file.role for path, file in by_path.items()}
+    choice = choose(roles, str(tree.root), variant)
+    contents = {
+        directory: FORMATS[selection.format].read(selection, by_path, directory)
         for directory, selection in choice.weights.items()
     }
-    if not any(part.tensors for part in weights.values()):
-        no_weights(by_path, str(tree.root))
-    check_variant((file.path for part in weights.values() for file in part.files), variant)
-    return _inventory(tree, weights, [*tree.left_out, *choice.left_out], variant)
-
-
-def read_document(file: SourceFile) -> Document:
-    """Read a JSON file of a source that must be an object.
-
-    Raises:
-        InputError: it is not.
-    """
-    try:
-        value = loads(read_whole(file, limits.CONFIG_BYTES), floats=True, constants=True)
-    except JsonError as error:
-        raise InputError(f"`{file.path}`: {error}", code="E_CONFIG") from error
-    if not isinstance(value, dict):
-        raise InputError(f"`{file.path}` is no JSON object", code="E_CONFIG")
-    return value
-
-
-def _inventory(
-    tree: Tree, weights: dict[str, Weights], left_out: list[LeftOut], variant: str | None
-) -> Inventory:
-    tensors: dict[str, SourceTensor] = {}
-    for part in weights.values():
-        for tensor in part.tensors:
-            if other := tensors.get(tensor.name):
-                raise InputError(
-                    f"tensor `{tensor.name}` is in `{other.file.path}` and in "
-                    f"`{tensor.file.path}`",
-                    code="E_SRC_DUPLICATE",
-                )
-            tensors[tensor.name] = tensor
-    taken = {file.path for part in weights.values() for file in part.files}
-    known = {out.path for out in left_out}
-    files = []
-    for file in tree.files:
-        reason = why_left_out(file.path)
-        if reason is None:
-            files.append(file)
-        elif file.path not in taken and file.path not in known:
-            left_out.append(LeftOut(file.path, reason))
+    if not any(part.tensors for part in contents.values()):
+        no_weights(roles, str(tree.root))
+    files = tuple(file for file in tree.files if file.role.is_kept)
+    taken = {file.path for part in contents.values() for file in part.files}
+    left_out = {file.path: file.role.reason for file in tree.files if not file.role.is_kept}
+    left_out |= {out.path: out.reason for out in (*choice.left_out, *tree.left_out)}
     configs = {
         file.directory: read_document(file)
         for file in files
-        if file.name == CONFIG and file.directory in weights
+        if file.name == CONFIG and file.directory in contents
     }
-    return Inventory(
-        tree.root,
-        tuple(sorted(tensors.values(), key=lambda tensor: tensor.name.encode())),
-        tuple(files),
-        tuple(sorted((file for part in weights.values() for file in part.files), key=_path)),
-        tuple(sorted(left_out, key=lambda out: out.path)),
-        tuple(weights),
-        configs,
-        variant,
-        tree.origin,
-        (*tree.notes, *_fallen_back(weights, variant)),
+    found = _of_tensors(tree, contents, configs)
+    notes = (*tree.notes, *found.notes, *_fallen_back(choice.weights, contents, variant))
+    return replace(
+        found,
+        files=files,
+        left_out=tuple(
+            LeftOut(*one) for one in sorted(left_out.items()) if one[0] not in taken
+        ),
+        variant=variant,
+        notes=notes,
     )
 
 
-def _fallen_back(weights: Mapping[str, Weights], variant: str | None) -> Iterator[str]:
+def _of_tensors(
+    tree: Tree, contents: Mapping[str, Contents], configs: Mapping[str, Document]
+) -> Inventory:
+    """Return the inventory of weights alone, without files."""
+    stored: dict[str, SourceTensor] = {}
+    tensors: dict[str, SourceTensor] = {}
+    for directory, part in contents.items():
+        add_tensors(stored, part.tensors)
+        add_tensors(tensors, join_tensors(part.tensors, configs.get(directory, {})))
+    weights = [file for part in contents.values() for file in part.files]
+    return Inventory(
+        root=tree.root,
+        tensors=tuple(sorted(tensors.values(), key=lambda tensor: tensor.name.encode())),
+        files=(),
+        weights=tuple(sorted(weights, key=lambda file: file.path)),
+        left_out=(),
+        components=tuple(contents),
+        configs=configs,
+        origin=tree.origin,
+        notes=tuple(note for part in contents.values() for note in part.notes),
+        scheme=_scheme(stored, configs),
+        metadata={
+            path: told for part in contents.values() for path, told in part.metadata.items()
+        },
+    )
+
+
+def _scheme(stored: Mapping[str, SourceTensor], configs: Mapping[str, Document]) -> str | None:
+    """Name the scheme of the first component that has one, with the configuration of each."""
+    arrays = sorted(
+        ((name, tensor.dtype) for name, tensor in stored.items()),
+        key=lambda array: array[0].encode(),
+    )
+    for component, config in configs.items():
+        prefix = f"{component}/" if component else ""
+        own = (array for array in arrays if array[0].startswith(prefix))
+        if scheme := scheme_of(own, config):
+            return scheme
+    return scheme_of(arrays, configs.get("", {}))
+
+
+def _fallen_back(
+    weights: Mapping[str, Selection], contents: Mapping[str, Contents], variant: str | None
+) -> Iterator[str]:
     """Say which components have no weights of the variant that was asked for."""
     if variant is None:
         return
     lacking = [
         f"`{printable(directory or '.')}`"
-        for directory, part in weights.items()
-        if part.tensors and not has_variant((file.path for file in part.files), variant)
+        for directory, selection in weights.items()
+        if contents[directory].tensors and not selection.is_of_variant
     ]
     if lacking:
         more = f" and {len(lacking) - _NAMED} more" if len(lacking) > _NAMED else ""
@@ -178,18 +190,17 @@ def _fallen_back(weights: Mapping[str, Weights], variant: str | None) -> Iterato
 
 def _single_file(tree: Tree, variant: str | None) -> Inventory:
     (file,) = tree.files
-    if not file.name.endswith(".safetensors"):
+    role = file.role
+    if not role.is_weights or role.weights is None:
         raise UnsupportedError(
-            f"`{printable(file.name)}` is no format that ingot reads yet",
+            f"`{printable(file.name)}` is not in a format that ingot reads yet",
             code="E_FORMAT",
-            hint="SOURCE is a directory with safetensors weights, or a `.safetensors` file",
+            hint="A source is a directory with safetensors weights, or a `.safetensors` file",
         )
-    check_variant((file.path,), variant)
-    tensors = sorted(read_tensors(file), key=lambda tensor: tensor.name.encode())
-    if not tensors:
-        no_weights((file.path,), str(tree.root))
-    return Inventory(tree.root, tuple(tensors), (), (file,), (), ("",), {})
-
-
-def _path(file: SourceFile) -> str:
-    return file.path
+    if variant is not None and not role.weights.is_of(variant):
+        no_variant(variant)
+    selection = Selection(role.format, (file.path,))
+    contents = FORMATS[role.format].read(selection, {file.path: file}, "")
+    if not contents.tensors:
+        no_weights({file.path: role}, str(tree.root))
+    return _of_tensors(tree, {"": contents}, {})

@@ -1,57 +1,148 @@
-"""Which files of a source are kept byte for byte: one predicate for directories and the Hub."""
+"""What each file of a source is to a model: decided once, by its path, and carried with it."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol
 
+from importer.sources.naming import Naming, WeightsName
 from store import MediaType
 
-_OTHER_WEIGHTS: Final = (
-    ".bin",
-    ".pt",
-    ".pth",
-    ".h5",
-    ".msgpack",
-    ".ot",
-    ".onnx",
-    ".gguf",
+
+@dataclass(frozen=True, slots=True)
+class FileRole:
+    """What a file of a source is to a model.
+
+    Attributes:
+        media_type: of the layer that a kept file becomes; None for all other files.
+        reason: why the file is not kept; empty for a kept file. It holds for weights, too,
+            as long as they are not selected.
+        format: the key of the format that reads it, for weights and their indexes; or empty.
+        unread: the name of its format, for weights in one that is not read; or empty.
+        weights: the name of a weights file or index, taken apart.
+        is_alone: whether weights in a format that is not read are those of a whole model,
+            and not one more form of weights that lie beside them.
+    """
+
+    media_type: MediaType | None = None
+    reason: str = ""
+    format: str = ""
+    unread: str = ""
+    weights: WeightsName | None = None
+    is_alone: bool = False
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the file becomes a layer, byte for byte."""
+        return self.media_type is not None
+
+    @property
+    def is_weights(self) -> bool:
+        """Whether the file holds tensors in a format that is read; an index holds none."""
+        return bool(self.format) and self.weights is not None and not self.weights.is_index
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Something in the source that does not become part of the model, and why."""
+
+    path: str
+    reason: str
+
+
+class Claimant(Protocol):
+    """Whatever tells its own files by their names: a `SourceFormat`."""
+
+    def claims(self, path: str, head: bytes | None = None) -> WeightsName | None:
+        """Take the name of a file apart, or return None for one of another format."""
+
+
+class _UnreadFormat(NamedTuple):
+    """A format of weights that ingot knows by name alone.
+
+    Attributes:
+        is_alone: whether its files are a whole model under any name.
+    """
+
+    name: str
+    naming: Naming
+    is_alone: bool = False
+
+
+OTHER_FORMAT: Final = "weights in another format"
+_PYTORCH: Final = ("pytorch_model", "diffusion_pytorch_model", "open_clip_pytorch_model")
+_UNREAD: Final = (
+    _UnreadFormat("UQFF", Naming((".uqff",)), is_alone=True),
+    _UnreadFormat("PyTorch", Naming((".bin", ".pt", ".pth"), _PYTORCH)),
+    _UnreadFormat("GGUF", Naming((".gguf",))),
+    _UnreadFormat("ONNX", Naming((".onnx",))),
+    _UnreadFormat("Keras", Naming((".h5",), ("tf_model",))),
+    _UnreadFormat("Flax", Naming((".msgpack",), ("flax_model", "diffusion_flax_model"))),
+    _UnreadFormat("rust-bert", Naming((".ot",), ("rust_model",))),
 )
+_UNREAD_SUFFIXES: Final = tuple(
+    suffix for unread in _UNREAD for suffix in unread.naming.suffixes
+)
+_KEPT: Final = {media: FileRole(media) for media in MediaType}
 _OTHER_DIRECTORIES: Final = frozenset({"onnx", "openvino"})
 _LICENSES: Final = ("license", "licence", "copying")
 
 
-def why_left_out(path: str) -> str | None:  # noqa: PLR0911 - a list of reasons
-    """Why the file at a relative path is not kept, or None when it is.
+def role_of(path: str, formats: Mapping[str, Claimant]) -> FileRole:
+    """Decide what the file at a relative path is; directories and the Hub ask the same.
 
-    Safetensors files are left out here too: those that are selected as weights become
-    tensors, which is not this predicate's to say.
+    Example:
+        >>> role_of("config.json", {}).media_type
+        <MediaType.JSON: 'application/vnd.ollama.image.json'>
+        >>> role_of("pytorch_model.bin", {}).reason
+        'weights in another format'
+
+    Args:
+        path: relative to the source, with `/`.
+        formats: that are read; the first that claims the file has it.
     """
     *directories, name = path.split("/")
-    lower = name.lower()
     if any(part.startswith(".") for part in directories):
-        return "in a hidden directory"
+        return FileRole(reason="in a hidden directory")
     if _OTHER_DIRECTORIES.intersection(directories):
-        return "weights in another format"
-    if lower.startswith("optimizer."):
-        return "optimizer state"
-    if is_index(name):
-        return "shard index"
-    if lower.endswith(".safetensors"):
-        return "weights that were not selected"
-    if lower.endswith(_OTHER_WEIGHTS):
-        return "weights in another format"
+        return FileRole(reason=OTHER_FORMAT)
+    if name.lower().startswith("optimizer."):
+        return FileRole(reason="optimizer state")
+    if (role := _claimed(path, None, formats)) is not None:
+        return role
+    # A source may have 100 000 files: most of them are done here.
+    is_unread = name.lower().endswith(_UNREAD_SUFFIXES)
+    for unread in _UNREAD if is_unread or name.endswith(".json") else ():
+        if (named := unread.naming.parse(name)) is not None:
+            reason = "shard index" if named.is_index else OTHER_FORMAT
+            is_alone = unread.is_alone or named.precedence is not None
+            return FileRole(reason=reason, unread=unread.name, weights=named, is_alone=is_alone)
+    return _KEPT[_media_type(path)]
+
+
+def role_alone(name: str, head: bytes, formats: Mapping[str, Claimant]) -> FileRole:
+    """Decide what a file is that is the whole source: by its content, else by its name.
+
+    Args:
+        name: of the file.
+        head: its first bytes, as `SourceFormat.claims` takes them.
+        formats: that are read; the first that claims the file has it.
+    """
+    return (
+        _claimed(name, head, formats) or _claimed(name, None, formats) or role_of(name, formats)
+    )
+
+
+def _claimed(path: str, head: bytes | None, formats: Mapping[str, Claimant]) -> FileRole | None:
+    for key, claimant in formats.items():
+        if (named := claimant.claims(path, head)) is not None:
+            reason = "shard index" if named.is_index else "weights that were not selected"
+            return FileRole(reason=reason, format=key, weights=named)
     return None
 
 
-def is_index(name: str) -> bool:
-    """Whether a file name is that of a shard index, of whatever format or variant."""
-    stem, _, variant = name.removesuffix(".json").rpartition(".index")
-    is_weights = stem.lower().endswith((".safetensors", *_OTHER_WEIGHTS))
-    return is_weights and name.endswith(".json") and (not variant or variant[0] == ".")
-
-
-def media_type(path: str) -> MediaType:
-    """The media type of a kept file's layer."""
+def _media_type(path: str) -> MediaType:
     if path.endswith(".json"):
         return MediaType.JSON
     if "/" not in path and path.lower().startswith(_LICENSES):

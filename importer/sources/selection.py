@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, NoReturn
+from typing import Final
 
+from importer.sources.base import Selection
+from importer.sources.completeness import check_complete, no_variant, no_weights
+from importer.sources.containers import FORMATS
 from importer.sources.file import SourceFile
-from importer.sources.roles import why_left_out
-from importer.sources.safetensors import read_index
-from importer.sources.shards import Selection, select_weights
-from importer.sources.tree import LeftOut
-from store.errors import InputError, UnsupportedError
-from store.text import printable
+from importer.sources.roles import OTHER_FORMAT, FileRole, LeftOut
+from importer.sources.shards import select_weights
+from store.errors import InputError
 
 PIPELINE_INDEXES: Final = ("model_index.json", "modular_model_index.json")
 """Of diffusers: a pipeline's, and a modular pipeline's."""
 MODULES: Final = "modules.json"
 _STAGE: Final = re.compile(r"checkpoint-[0-9]+")
+
+Roles = Mapping[str, FileRole]
+"""What each file of a source is, by path, sorted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +30,17 @@ class Choice:
 
     Attributes:
         weights: of each directory that has any, sorted; `""` is the source itself.
-        left_out: safetensors files that are not part of the model, and why.
+        left_out: weights files that are not part of the model, and why.
     """
 
     weights: Mapping[str, Selection]
     left_out: tuple[LeftOut, ...]
+
+    @property
+    def indexes(self) -> frozenset[str]:
+        """The paths of the files that say which further files there are."""
+        indexes = (selection.index for selection in self.weights.values())
+        return frozenset(index for index in indexes if index is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +48,9 @@ class Needed:
     """The paths that an import reads.
 
     Attributes:
-        kept: byte for byte.
-        indexes: that say which weights there are.
-        weights: that the tensors are in.
+        kept: the files that become layers, byte for byte.
+        indexes: the files that name the weights.
+        weights: the files that the tensors are in.
     """
 
     kept: frozenset[str]
@@ -50,11 +59,11 @@ class Needed:
 
     @property
     def everything(self) -> frozenset[str]:
-        """All of them."""
+        """All of these paths."""
         return self.kept | self.indexes | self.weights
 
 
-def choose(paths: Iterable[str], variant: str | None = None) -> Choice:
+def choose(roles: Roles, source: str, variant: str | None = None) -> Choice:
     """Choose the weights among the files of a source, without reading any.
 
     A directory is a component when it has weights: the source itself, and below a
@@ -62,24 +71,51 @@ def choose(paths: Iterable[str], variant: str | None = None) -> Choice:
     subdirectory.
 
     Args:
-        paths: of every file, relative to the source, sorted.
+        roles: of every file.
+        source: what to call the source in an error.
         variant: of the weights, such as `fp16`.
 
     Raises:
         InputError: the choice is ambiguous, a numbered shard is missing, or there are no
-            weights of this variant.
+            weights, or none of this variant.
+        UnsupportedError: weights, or a part of them, are in a format that is not read.
     """
     left_out: list[LeftOut] = []
     weights: dict[str, Selection] = {}
-    candidates = _candidates(paths, left_out)
+    candidates = _candidates(roles, left_out)
     for directory, those in candidates.items():
-        selection = select_weights(those, variant)
+        selection = _select(those, variant, left_out)
         if selection is not None:
             weights[directory] = selection
-            left_out += selection.left_out
-    if weights:
-        check_variant((path for those in candidates.values() for path in those), variant)
+    if not weights:
+        no_weights(roles, source)
+    if variant is not None and not any(one.is_of_variant for one in weights.values()):
+        no_variant(variant)
+    for directory, those in candidates.items():
+        if not _STAGE.fullmatch(directory):
+            check_complete(those, weights.get(directory))
     return Choice(weights, tuple(left_out))
+
+
+def needed(roles: Roles, choice: Choice, indexes: Mapping[str, SourceFile]) -> Needed:
+    """Return which files of a source are read, so that no others are fetched.
+
+    Args:
+        roles: of every file that is not hidden.
+        choice: of the weights among them.
+        indexes: the files that `choice.indexes` names, there to be read.
+
+    Raises:
+        InputError: an index is malformed, or names files that are missing.
+    """
+    weights: set[str] = set()
+    for selection in choice.weights.values():
+        weights.update(selection.files)
+        if selection.index is not None:
+            members = FORMATS[selection.format].members(indexes[selection.index], roles)
+            weights.update(members)
+    kept = frozenset(path for path, role in roles.items() if role.is_kept)
+    return Needed(kept, choice.indexes, frozenset(weights))
 
 
 def visible(paths: Iterable[str]) -> tuple[list[str], tuple[LeftOut, ...]]:
@@ -96,106 +132,56 @@ def visible(paths: Iterable[str]) -> tuple[list[str], tuple[LeftOut, ...]]:
     return seen, tuple(LeftOut(f"{path}/", "hidden directory") for path in sorted(hidden))
 
 
-def needed(
-    paths: Sequence[str], variant: str | None, source: str, index: Callable[[str], SourceFile]
-) -> Needed:
-    """Say which files of a source are read, so that no other is fetched.
-
-    Args:
-        paths: of every file that is no hidden one, sorted.
-        source: what to call it.
-        index: gives the shard index at a path.
-
-    Raises:
-        InputError: as `choose`, or an index names files that are missing.
-        UnsupportedError: no format that is read.
-    """
-    choice = choose(paths, variant)
-    if not choice.weights:
-        no_weights(paths, source)
-    there = frozenset(paths)
-    indexes: set[str] = set()
-    weights: set[str] = set()
-    for selection in choice.weights.values():
-        weights.update(selection.files)
-        if selection.index is not None:
-            indexes.add(selection.index)
-            weights.update(read_index(index(selection.index), there).values())
-    kept = frozenset(path for path in paths if why_left_out(path) is None)
-    return Needed(kept, frozenset(indexes), frozenset(weights))
+def _select(roles: Roles, variant: str | None, left_out: list[LeftOut]) -> Selection | None:
+    """Choose the weights of one directory: those of the first format that has any there."""
+    selection: Selection | None = None
+    for key in FORMATS:
+        names = {
+            path: role.weights
+            for path, role in roles.items()
+            if role.format == key and role.weights is not None
+        }
+        if selection is not None:
+            left_out += [
+                LeftOut(path, OTHER_FORMAT) for path in names if roles[path].is_weights
+            ]
+        elif (selection := select_weights(names, key, variant)) is not None:
+            left_out += selection.left_out
+    return selection
 
 
-def check_variant(paths: Iterable[str], variant: str | None) -> None:
-    """Make sure that some of these weights are of a variant.
-
-    Raises:
-        InputError: none are.
-    """
-    if variant is not None and not has_variant(paths, variant):
-        raise InputError(
-            f"no weights of variant `{printable(variant)}`",
-            code="E_SRC_VARIANT",
-            hint="Leave `--variant` away, or name one that the source has",
-        )
-
-
-def has_variant(paths: Iterable[str], variant: str) -> bool:
-    """Whether some of these files are weights of a variant."""
-    marks = (f".{variant}.", f".{variant}-")  # not `.fp` in `.fp16.`
-    names = (path.rpartition("/")[2] for path in paths)
-    return any(mark in name for name in names if ".safetensors" in name for mark in marks)
-
-
-def no_weights(paths: Iterable[str], source: str) -> NoReturn:
-    """Refuse a source whose files hold no weights that are read."""
-    other = [path for path in paths if why_left_out(path) and ".safetensors" not in path]
-    if other:
-        raise UnsupportedError(
-            f"no safetensors weights, only formats that ingot does not read yet, such as "
-            f"`{printable(other[0])}`",
-            code="E_FORMAT",
-            hint="Save the model as safetensors, or fetch a revision that has them",
-        )
-    raise InputError(
-        f"no weights in `{printable(source)}`",
-        code="E_SRC_EMPTY",
-        hint="SOURCE is a directory with `*.safetensors` files",
-    )
-
-
-def _candidates(paths: Iterable[str], left_out: list[LeftOut]) -> dict[str, list[str]]:
-    by_directory: dict[str, list[str]] = {}
-    for path in paths:
-        directory = path.rpartition("/")[0]
-        hidden = any(part.startswith(".") for part in directory.split("/"))
-        foreign = why_left_out(f"{directory}/x") if directory else None
-        if not hidden and foreign is None:
-            by_directory.setdefault(directory, []).append(path)
-    names = set(by_directory.get("", []))
-    own = any(".safetensors" in name for name in names)  # or an index of them
-    if names.intersection(PIPELINE_INDEXES):
-        for path in by_directory.pop("", []):
-            if path.endswith(".safetensors"):
-                reason = "beside the components of a pipeline"
-                left_out.append(LeftOut(path, reason))
-    elif own and MODULES not in names:
+def _candidates(roles: Roles, left_out: list[LeftOut]) -> dict[str, Roles]:
+    """Return the directories that may be components, each with its weights files."""
+    by_directory: dict[str, dict[str, FileRole]] = {}
+    for path, role in roles.items():
+        if role.weights is not None:
+            by_directory.setdefault(path.rpartition("/")[0], {})[path] = role
+    own = any(role.format for role in by_directory.get("", {}).values())
+    if any(index in roles for index in PIPELINE_INDEXES):
+        beside = by_directory.pop("", {})
+        left_out += [
+            LeftOut(path, "beside the components of a pipeline")
+            for path, role in beside.items()
+            if role.is_weights
+        ]
+    elif own and MODULES not in roles:
         return {"": by_directory[""]}
-    elif MODULES not in names:
+    elif MODULES not in roles:
         _check_one_checkpoint(by_directory)
     return dict(sorted(by_directory.items(), key=lambda item: item[0].encode()))
 
 
-def _check_one_checkpoint(by_directory: Mapping[str, Sequence[str]]) -> None:
+def _check_one_checkpoint(by_directory: Mapping[str, Roles]) -> None:
     # A training run leaves one model in each of these, not the parts of one.
     stages = sorted(
         directory
-        for directory, paths in by_directory.items()
-        if _STAGE.fullmatch(directory) and any(".safetensors" in path for path in paths)
+        for directory, roles in by_directory.items()
+        if _STAGE.fullmatch(directory) and any(role.format for role in roles.values())
     )
     if len(stages) > 1:
         raise InputError(
             f"{len(stages)} checkpoints of a training run: "
             + ", ".join(f"`{stage}`" for stage in stages[:10]),
             code="E_SRC_AMBIGUOUS",
-            hint="Name the one that you mean as SOURCE",
+            hint="Name the directory of the one that you mean as the source",
         )

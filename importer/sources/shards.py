@@ -1,150 +1,108 @@
-"""Which safetensors files of one directory are its weights; only names decide."""
+"""Which weights files of one directory are its model: variants, shards, indexes, by name."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
 
-from importer.sources.roles import is_index
-from importer.sources.tree import LeftOut
+from importer.sources.base import Selection
+from importer.sources.naming import WeightsName
+from importer.sources.roles import LeftOut
 from store import limits
 from store.errors import InputError
 from store.text import printable
 
-_NUMBERED: Final = re.compile(r"(?P<stem>.+)-(?P<number>\d{5,})-of-(?P<count>\d{5,})")
-# Names of the format, the likeliest first; `consolidated` is Mistral's own second copy.
-_STEMS: Final = ("model", "diffusion_pytorch_model")
-_SECOND_COPY: Final = "consolidated"
+_NAMED: Final = 10
+"""Numbers that one message gives."""
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """The weights of one directory, as paths.
-
-    Attributes:
-        files: that hold them; none with an index, which has to be read.
-        index: the file that maps tensors to them, if there is one.
-        left_out: safetensors files that are not part of the model.
-    """
-
-    files: tuple[str, ...]
-    index: str | None = None
-    left_out: tuple[LeftOut, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Named:
-    """A weights or index file taken apart: `<stem>[.<variant>][-N-of-M].safetensors`."""
-
+class _File(NamedTuple):
     path: str
-    stem: str
-    variant: str
-    number: int = 0
-    count: int = 0
+    name: WeightsName
 
 
-def select_weights(paths: Sequence[str], variant: str | None = None) -> Selection | None:
-    """Choose the weights among the files of one directory; None where there are none.
+def select_weights(
+    names: Mapping[str, WeightsName], key: str, variant: str | None = None
+) -> Selection | None:
+    """Choose the weights among the files that one format has in one directory.
 
     With an index, the files that it maps (checked against it when they are read). Without:
-    the files named `model` or `diffusion_pytorch_model`, else the only ones there are.
+    the files of the format's own name, the likeliest that is there; else all of them.
 
     Args:
-        paths: of all files of the directory.
+        names: of weights files and indexes, by path.
+        key: of the format.
         variant: such as `fp16`, chosen where the directory has it.
+
+    Returns:
+        The choice, or None where there are no files.
 
     Raises:
         InputError: the choice is ambiguous, or a numbered shard is missing.
     """
-    weights = [_weights(path) for path in paths if path.endswith(".safetensors")]
-    indexes = [_index(path) for path in paths if _is_safetensors_index(_name(path))]
-    if not weights and not indexes:
+    files = [_File(path, name) for path, name in names.items()]
+    if not files:
         return None
-    chosen = _variant(indexes + weights, variant)
-    stem = _stem(indexes, weights, chosen)
-    index = next((i for i in indexes if (i.stem, i.variant) == (stem, chosen)), None)
-    if index is not None:
-        return Selection((), index.path)
-    picked = [named for named in weights if named.variant == chosen]
+    chosen = _variant(files, variant)
+    stem = _stem([file for file in files if file.name.variant == chosen])
+    weights = [file for file in files if not file.name.is_index]
+    for file in files:
+        if file.name.is_index and (file.name.stem, file.name.variant) == (stem, chosen):
+            is_of = variant is not None and file.name.is_of(variant)
+            return Selection(key, (), file.path, is_of_variant=is_of)
+    picked = [file for file in weights if file.name.variant == chosen]
     if stem is not None:
-        picked = [named for named in picked if named.stem == stem]
+        picked = [file for file in picked if file.name.stem == stem]
     else:
-        picked = [named for named in picked if named.stem != _SECOND_COPY]
+        picked = [file for file in picked if not file.name.is_second_copy]
     _check_shards(picked)
-    taken = {named.path for named in picked}
-    left_out = [_why_not(named, chosen) for named in weights if named.path not in taken]
-    return Selection(tuple(named.path for named in picked), None, tuple(left_out))
+    taken = {file.path for file in picked}
+    left_out = [_why_not(file, chosen) for file in weights if file.path not in taken]
+    is_of = variant is not None and any(file.name.is_of(variant) for file in picked)
+    return Selection(
+        key, tuple(file.path for file in picked), None, tuple(left_out), is_of_variant=is_of
+    )
 
 
-def _name(path: str) -> str:
-    return path.rpartition("/")[2]
-
-
-def _is_safetensors_index(name: str) -> bool:
-    return is_index(name) and ".safetensors.index" in name
-
-
-def _weights(path: str) -> _Named:
-    rest = _name(path).removesuffix(".safetensors")
-    number = count = 0
-    # diffusers writes `x.fp16-00001-of-00002`, transformers `x-00001-of-00002.fp16`.
-    stem, _, tail = rest.partition(".")
-    if match := _NUMBERED.fullmatch(stem) or _NUMBERED.fullmatch(rest):
-        number, count = int(match["number"]), int(match["count"])
-        rest = rest.replace(match[0], match["stem"], 1)
-        stem, _, tail = rest.partition(".")
-    # Only the format's own names have variants: `sd3.5_large` is a name with a dot.
-    known = stem in {*_STEMS, _SECOND_COPY}
-    return _Named(path, stem if known else rest, tail if known else "", number, count)
-
-
-def _index(path: str) -> _Named:
-    stem, _, tail = _name(path).removesuffix(".json").partition(".safetensors.index")
-    return _Named(path, stem, tail.removeprefix("."))
-
-
-def _variant(named: Iterable[_Named], wanted: str | None) -> str:
-    there = sorted({one.variant for one in named})
+def _variant(files: Iterable[_File], wanted: str | None) -> str:
+    there = sorted({file.name.variant for file in files})
     if wanted is not None and wanted in there:
         return wanted
     if "" in there:
         return ""
-    directory = next(iter(named)).path.rpartition("/")[0] or "."
+    directory = next(iter(files)).path.rpartition("/")[0] or "."
     raise InputError(
         f"`{printable(directory)}` has its weights only in variants: "
         + ", ".join(f"`{printable(one)}`" for one in there),
-        code="E_SRC_AMBIGUOUS",
-        hint=f"Choose one with `--variant {printable(there[0])}`",
+        code="E_SRC_VARIANTS",
     )
 
 
-def _stem(indexes: list[_Named], weights: list[_Named], variant: str) -> str | None:
-    indexed = {index.stem for index in indexes if index.variant == variant}
-    plain = {one.stem for one in weights if one.variant == variant}
-    for stem in _STEMS:
-        if stem in indexed or stem in plain:
-            return stem
-    if len(indexed) > 1:
-        names = sorted(index.path for index in indexes if index.variant == variant)
+def _stem(files: Iterable[_File]) -> str | None:
+    """Return the stem of the model among files of one variant, or None for several."""
+    own = [file.name for file in files if file.name.precedence is not None]
+    if own:
+        return min(own, key=lambda name: name.precedence or 0).stem
+    indexes = {file.path: file.name.stem for file in files if file.name.is_index}
+    if len(set(indexes.values())) > 1:
         raise InputError(
-            "several shard indexes: " + ", ".join(f"`{name}`" for name in names),
+            "several shard indexes: " + ", ".join(f"`{path}`" for path in sorted(indexes)),
             code="E_SRC_AMBIGUOUS",
             hint="Move all but one of them, with their shards, to another directory",
         )
-    if indexed:
-        return indexed.pop()
-    others = plain - {_SECOND_COPY}
-    if plain == {_SECOND_COPY} or len(others) == 1:
-        return (others or plain).pop()
-    return None
+    if indexes:
+        return next(iter(indexes.values()))
+    stems = {file.name.stem for file in files}
+    others = {file.name.stem for file in files if not file.name.is_second_copy}
+    one = others or stems
+    return one.pop() if len(one) == 1 else None
 
 
-def _check_shards(picked: list[_Named]) -> None:
-    numbered = [named for named in picked if named.count]
-    stems = {named.stem for named in numbered}
-    if whole := [named for named in picked if not named.count and named.stem in stems]:
+def _check_shards(picked: list[_File]) -> None:
+    numbered = [file for file in picked if file.name.count]
+    stems = {file.name.stem for file in numbered}
+    whole = [file for file in picked if not file.name.count and file.name.stem in stems]
+    if whole:
         raise InputError(
             f"both `{whole[0].path}` and `{numbered[0].path}` are there, and no "
             "index says which of them is the model",
@@ -152,44 +110,46 @@ def _check_shards(picked: list[_Named]) -> None:
             hint="Remove or move the one that you do not mean",
         )
     for stem in sorted(stems):
-        _check_complete([named for named in numbered if named.stem == stem])
+        _check_complete([file for file in numbered if file.name.stem == stem])
 
 
-def _check_complete(shards: list[_Named]) -> None:
-    first = shards[0]
-    if others := {shard.count for shard in shards} - {first.count}:
+def _check_complete(shards: list[_File]) -> None:
+    first, count = shards[0].path, shards[0].name.count
+    if others := {shard.name.count for shard in shards} - {count}:
         raise InputError(
-            f"shards of different sets: `{first.path}` is one of {first.count}, others "
+            f"shards of different sets: `{first}` is one of {count}, others "
             f"are of {', '.join(map(str, sorted(others)))}",
             code="E_SRC_AMBIGUOUS",
             hint="Move all but one set to another directory",
         )
-    if beyond := [shard for shard in shards if not 0 < shard.number <= first.count]:
+    if beyond := [shard for shard in shards if not 0 < shard.name.number <= count]:
         raise InputError(
-            f"`{beyond[0].path}` is shard number {beyond[0].number} of {first.count}",
+            f"`{beyond[0].path}` is shard number {beyond[0].name.number} of {count}",
             code="E_SRC_AMBIGUOUS",
             hint="Remove or move the file that is not part of the model",
         )
-    there = {shard.number for shard in shards}
-    expected = range(1, min(first.count, limits.FILES_PER_SOURCE) + 1)
+    there = {shard.name.number for shard in shards}
+    expected = range(1, min(count, limits.FILES_PER_SOURCE) + 1)
     lacking = [number for number in expected if number not in there]
     if lacking:
-        shown = ", ".join(map(str, lacking[:10])) + (" and more" if len(lacking) > 10 else "")  # noqa: PLR2004
+        shown = ", ".join(map(str, lacking[:_NAMED]))
+        more = " and more" if len(lacking) > _NAMED else ""
         raise InputError(
-            f"{len(lacking)} of {first.count} shards are missing beside `{first.path}`: "
-            f"number {shown}",
+            f"{len(lacking)} of {count} shards are missing beside `{first}`: "
+            f"number {shown}{more}",
             code="E_SRC_SHARD_MISSING",
             hint="The download is incomplete: fetch the missing files",
         )
 
 
-def _why_not(named: _Named, variant: str) -> LeftOut:
-    if named.variant != variant and not named.variant:
-        reason = "the default variant, which no `--variant` would choose"
-    elif named.variant != variant:
-        reason = f"another variant, `--variant {named.variant}` would choose it"
-    elif named.stem == _SECOND_COPY:
+def _why_not(file: _File, variant: str) -> LeftOut:
+    name = file.name
+    if name.variant != variant and not name.variant:
+        reason = "the default variant"
+    elif name.variant != variant:
+        reason = f"another variant: `{printable(name.variant)}`"
+    elif name.is_second_copy:
         reason = "a second copy of the same weights"
     else:
         reason = "not one of the model's weights files"
-    return LeftOut(named.path, reason)
+    return LeftOut(file.path, reason)

@@ -1,17 +1,19 @@
-"""The files of a source directory: which there are."""
+"""The files of a source directory, each with its role."""
 
 from __future__ import annotations
 
 import errno
 import os
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NoReturn
 
-from importer.sources.file import Identity, SourceFile, find
+from importer.sources.base import HEAD_BYTES
+from importer.sources.containers import FORMATS
+from importer.sources.file import Identity, SourceFile, find, opened, read_bytes
 from importer.sources.hub_cache import enter_repository, places_of
-from importer.sources.roles import why_left_out
+from importer.sources.roles import LeftOut, role_alone, role_of
 from store import limits
 from store.errors import InputError, NotFoundError
 from store.paths import why_unsafe
@@ -19,20 +21,12 @@ from store.text import printable
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
-    """Something in the source that does not become part of the model, and why."""
-
-    path: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class Origin:
     """Where on the Hub a source comes from.
 
     Attributes:
-        repository: `org/name`.
-        commit: that the revision was.
+        repository: as `org/name`.
+        commit: that the revision stood for.
     """
 
     repository: str
@@ -44,12 +38,12 @@ class Tree:
     """A source directory.
 
     Attributes:
-        root: links resolved.
+        root: the directory, links resolved.
         files: every regular file, sorted by path.
-        left_out: what is no regular file, or is hidden; what is not kept anyway and has a
-            name that no model could hold.
-        origin: the Hub repository that it is of, if it is of one.
-        notes: what the user should know about how it came here.
+        left_out: what is hidden or not a regular file; also what would not be kept anyway
+            and has a name that no model could hold.
+        origin: the Hub repository that the files are of, if they are of one.
+        notes: what the user should know about how the files came here.
     """
 
     root: Path
@@ -66,9 +60,9 @@ def read_tree(source: Path) -> Tree:
     they lead to another place in the source, or from a snapshot to its repository's blobs.
 
     Raises:
-        NotFoundError: there is no such directory.
-        InputError: a link leaves the source, a weights file is no regular file, or a name
-            is not safe everywhere.
+        NotFoundError: there is no such directory or file.
+        InputError: a link leaves the source, a weights file is not a regular file, or a
+            name is not safe everywhere.
     """
     try:
         root = enter_repository(source).resolve(strict=True)
@@ -76,7 +70,7 @@ def read_tree(source: Path) -> Tree:
         raise NotFoundError(
             f"source `{printable(str(source))}` does not exist",
             code="E_SRC_MISSING",
-            hint="SOURCE is a directory with a checkpoint, or a `.safetensors` file",
+            hint="A source is a directory with a checkpoint, or a `.safetensors` file",
         ) from error
     except (RuntimeError, OSError) as error:
         # A loop is a RuntimeError before Python 3.13.
@@ -111,13 +105,13 @@ class _Walk:
                 self.enter(path, location, above)
             elif stat.S_ISREG(seen.st_mode):
                 self.add(path, location, seen)
-            elif entry.is_symlink() or path.endswith((".safetensors", ".json")):
-                _bad(path, "E_SRC_TYPE", "is no regular file")
+            elif entry.is_symlink() or path.endswith(".json") or role_of(path, FORMATS).format:
+                _bad(path, "E_SRC_TYPE", "is not a regular file")
             else:
-                self.left_out.append(LeftOut(printable(path), "no regular file"))
+                self.left_out.append(LeftOut(printable(path), "not a regular file"))
 
     def count(self, path: str) -> None:
-        # Directories too: 20 of them that link twice to the next are a million paths.
+        # Directories, too: 20 of them that link twice to the next are a million paths.
         self.entries += 1
         if self.entries > limits.FILES_PER_SOURCE:
             _bad(path, "E_LIMIT", f"is entry number {self.entries} of the source")
@@ -134,7 +128,7 @@ class _Walk:
         if name.startswith("."):
             self.left_out.append(LeftOut(f"{printable(path)}/", "hidden directory"))
             return
-        if name.endswith(".safetensors"):
+        if role_of(path, FORMATS).is_weights:
             _bad(path, "E_SRC_TYPE", "is a directory, expected a file")
         if location in above:
             _bad(path, "E_PATH", "is a link that leads back to itself")
@@ -143,13 +137,13 @@ class _Walk:
         self.visit(location, f"{path}/", above | {location})
 
     def add(self, path: str, location: Path, seen: os.stat_result) -> None:
-        reason = why_left_out(path)
-        if reason and why_unsafe(path) and ".safetensors" not in path.lower():
-            self.left_out.append(LeftOut(printable(path), reason))
+        role = role_of(path, FORMATS)
+        if role.reason and not role.format and why_unsafe(path):
+            self.left_out.append(LeftOut(printable(path), role.reason))
             return
-        # Weights, too, whether they are selected or not: that depends on all of their names.
+        # Weights, too, selected or not: their names, all together, decide about that.
         _check_name(path)
-        self.files.append(SourceFile(path, location, Identity.of(seen)))
+        self.files.append(SourceFile(path, location, Identity.of(seen), role=role))
 
 
 def _follow(path: str, location: Path) -> tuple[os.stat_result, Path]:
@@ -166,9 +160,12 @@ def _follow(path: str, location: Path) -> tuple[os.stat_result, Path]:
 
 def _single(name: str, file: Path) -> SourceFile:
     # By the name that was given: in the Hub's cache it links to one that is a mere hash.
-    name = _utf8(name if name.endswith(".safetensors") else file.name)
+    name = _utf8(name if role_of(name, FORMATS).format else file.name)
     _check_name(name)
-    return find(name, file)
+    found = find(name, file)
+    with opened(found) as descriptor:
+        head = read_bytes(found, descriptor, 0, min(HEAD_BYTES, found.size))
+    return replace(found, role=role_alone(name, head, FORMATS))
 
 
 def _utf8(name: str) -> str:

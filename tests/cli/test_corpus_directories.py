@@ -74,7 +74,7 @@ FILES = {
     "D16-missing": ({INDEX: {"metadata": {}}}, "E_SRC_INDEX", "`weight_map`"),
     "D16-malformed": ({INDEX: "{"}, "E_SRC_INDEX", INDEX),
     "D18-empty": (config(""), "E_CONFIG", "`config.json`"),
-    "D18-list": (config("[]"), "E_CONFIG", "no JSON object"),
+    "D18-list": (config("[]"), "E_CONFIG", "not a JSON object"),
     "D18-truncated": (config('{"a": 1'), "E_CONFIG", "`config.json`"),
     "D18-duplicate": (config('{"a": 1, "a": 2}'), "E_CONFIG", "duplicate key `a`"),
     "D18-deep": (config('{"a":' + "[" * 9999 + "]" * 9999 + "}"), "E_CONFIG", "nested"),
@@ -175,12 +175,12 @@ PLACES = {
     "D11": (linked(SECOND), "E_PATH", "leads back to itself"),
     "D11-directory": (looped, "E_PATH", "leads back to itself"),
     "D11-dangling": (linked("nowhere"), "E_PATH", "does not exist"),
-    "D12-pipe": (fifo, "E_SRC_TYPE", "no regular file"),
-    "D12-socket": (bound, "E_SRC_TYPE", "no regular file"),
+    "D12-pipe": (fifo, "E_SRC_TYPE", "not a regular file"),
+    "D12-socket": (bound, "E_SRC_TYPE", "not a regular file"),
     "D12-directory": (lambda source: (source / FIRST).mkdir(), "E_SRC_TYPE", "a directory"),
-    "D12-device": (linked("/dev/null"), "E_SRC_TYPE", "no regular file"),
-    "D13": (linked("/dev/zero"), "E_SRC_TYPE", "no regular file"),
-    "D13-random": (linked("/dev/random", "config.json"), "E_SRC_TYPE", "no regular file"),
+    "D12-device": (linked("/dev/null"), "E_SRC_TYPE", "not a regular file"),
+    "D13": (linked("/dev/zero"), "E_SRC_TYPE", "not a regular file"),
+    "D13-random": (linked("/dev/random", "config.json"), "E_SRC_TYPE", "not a regular file"),
 }
 
 

@@ -18,9 +18,10 @@ from importer.planning.plan import BlobPlan
 from importer.planning.planner import make_plan
 from importer.recipes.options import ask
 from importer.sources.classification import classify
+from importer.sources.document import read_document
 from importer.sources.file import Identity, SourceFile
-from importer.sources.inventory import read_document, read_inventory
-from importer.sources.safetensors import read_index
+from importer.sources.inventory import read_inventory
+from importer.sources.sharded import read_index
 from store.errors import IngotError
 from store.json import JsonError, dumps, loads
 from store.manifest import Manifest

@@ -8,7 +8,7 @@ import pytest
 from huggingface_hub import constants
 
 from importer.events import Fetched, Fetching, Received
-from importer.hub import fetch
+from importer.hub import headers
 from importer.pipeline import plan_import
 from importer.request import ImportRequest
 from importer.sources.location import HubRepository, parse_source
@@ -166,7 +166,7 @@ def test_a_dry_run_reads_a_header_in_two_pieces_when_it_is_long(
     hub, in_process, llama, monkeypatch, at_first
 ):
     hub.add("org/tiny-llama", llama)
-    monkeypatch.setattr(fetch, "_HEAD_BYTES", at_first)
+    monkeypatch.setattr(headers, "_HEAD_BYTES", at_first)
     request = ImportRequest(ModelName.parse("model"), LLAMA)
 
     plan = plan_import(request, in_process.store, only_headers=True)

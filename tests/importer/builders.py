@@ -15,8 +15,11 @@ from importer.planning.planner import make_plan
 from importer.recipes.recipe import PLAIN
 from importer.request import ImportRequest
 from importer.sources.classification import classify
+from importer.sources.containers import FORMATS
 from importer.sources.file import Identity, SourceFile
 from importer.sources.inventory import Inventory
+from importer.sources.roles import role_of
+from importer.sources.schemes import scheme_of
 from importer.sources.tensor import SourceTensor, StoredArray
 from store import Layer, Manifest, MediaType, ModelName
 from store.manifest import CONFIG_MEDIA_TYPE
@@ -118,7 +121,8 @@ def shards(*parts, stem="model", indexed=True, suffix=""):
 
 def source_file(path="model.safetensors", nbytes=0):
     """A file that nobody will open."""
-    return SourceFile(path, Path("/nowhere") / path, Identity(0, 0, nbytes, 0))
+    role = role_of(path, FORMATS)
+    return SourceFile(path, Path("/nowhere") / path, Identity(0, 0, nbytes, 0), role=role)
 
 
 def inventory(tensors=SMALL, *, config=None, files=(), components=("",), variant=None):
@@ -140,6 +144,7 @@ def inventory(tensors=SMALL, *, config=None, files=(), components=("",), variant
         components=tuple(components),
         configs={} if config is None else {"": config},
         variant=variant,
+        scheme=scheme_of(((tensor.name, tensor.dtype) for tensor in found), config or {}),
     )
 
 

@@ -1,10 +1,11 @@
-"""Weights that MLX or Ollama quantized: do weight, scales and biases fit each other?"""
+"""Weights that MLX or Ollama quantized: weight, scales and biases must fit each other."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NoReturn
 
+from importer.sources.schemes.base import Clue
 from importer.sources.tensor import SourceTensor
 from store.errors import InputError
 from store.json import Json
@@ -16,17 +17,32 @@ _GROUP_SIZES: Final = (16, 32, 64, 128)
 _WORD: Final = 32
 
 
-def check_triplets(tensors: Sequence[SourceTensor], config: Mapping[str, Json]) -> None:
-    """Refuse quantized weights that cannot be decoded.
+class Mlx:
+    """Triplets of `weight` (U32), `scales` and `biases`, imported as the arrays they are."""
 
-    Args:
-        tensors: of one directory.
-        config: its `config.json`, in whose `quantization` mlx-lm declares bits and groups.
+    def recognizes(self, clue: Clue) -> bool:
+        """Return whether a tensor is a packed weight with scales."""
+        is_packed = clue.last == "weight" and clue.dtype == "U32"
+        return is_packed and f"{clue.stem}.scales" in clue.dtypes
 
-    Raises:
-        InputError: parts are missing, or their shapes or the configuration contradict each
-            other.
-    """
+    def join(
+        self, tensors: Sequence[SourceTensor], config: Mapping[str, Json]
+    ) -> Sequence[SourceTensor]:
+        """Return the arrays as they are, when they could be decoded.
+
+        Args:
+            tensors: of one directory.
+            config: its `config.json`, in whose `quantization` mlx-lm declares bits and groups.
+
+        Raises:
+            InputError: parts are missing, or their shapes or the configuration contradict
+                each other.
+        """
+        _check_triplets(tensors, config)
+        return tensors
+
+
+def _check_triplets(tensors: Sequence[SourceTensor], config: Mapping[str, Json]) -> None:
     declared = config.get("quantization")
     if isinstance(declared, dict):
         for where, table in _tables(declared):

@@ -10,10 +10,11 @@ from huggingface_hub import constants
 from hypothesis import given
 from hypothesis import strategies as st
 
+from importer.hub.files import needed_of, roles_of
 from importer.sources.file import find
 from importer.sources.hub_cache import enter_repository
 from importer.sources.location import HubRepository, parse_source
-from importer.sources.selection import needed, visible
+from importer.sources.selection import visible
 from importer.sources.tree import read_tree
 from store.errors import InputError, NotFoundError, UnsupportedError, UsageError
 
@@ -148,18 +149,18 @@ def test_what_is_not_needed_changes_nothing(tmp_path_factory, paths, variant, da
     index = tmp_path_factory.getbasetemp() / "index.json"
     index.write_text(INDEX)
 
-    def needed_of(those):
+    def needed(those):
         seen, _ = visible(sorted(those))
-        return needed(seen, variant, "x", lambda path: find(path, index))
+        return needed_of(roles_of(seen), "x", variant, lambda path: find(path, index))
 
     try:
-        first = needed_of(paths)
+        first = needed(paths)
     except (InputError, UnsupportedError):
         return
     others = data.draw(st.sets(st.sampled_from(sorted(paths))))
 
     assert first.everything <= paths
-    assert needed_of(first.everything | others) == first
+    assert needed(first.everything | others) == first
 
 
 @given(paths=PATHS)

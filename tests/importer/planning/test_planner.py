@@ -13,7 +13,7 @@ from importer.codecs.spec import QUANT_TYPES, Downcast, parse_target
 from importer.planning.planner import make_plan
 from importer.recipes.recipe import PLAIN, Recipe, Rule
 from importer.sources.classification import classify
-from importer.sources.tree import LeftOut
+from importer.sources.roles import LeftOut
 from store import MediaType
 from store.errors import InputError, UnsupportedError, UsageError
 from store.tensorfile import parse_header

@@ -169,7 +169,7 @@ def test_what_is_left_out_has_a_reason(tmp_path):
     assert left_out(read_inventory(tmp_path)) == {
         ".cache/": "hidden directory",
         "consolidated.safetensors": "a second copy of the same weights",
-        "model.fp16.safetensors": "another variant, `--variant fp16` would choose it",
+        "model.fp16.safetensors": "another variant: `fp16`",
         "onnx/model.onnx": "weights in another format",
         "optimizer.pt": "optimizer state",
         "pytorch_model.bin": "weights in another format",

@@ -1,11 +1,16 @@
-"""One predicate says which files are kept, and the plan can say why the others are not."""
+"""One decision says what a file is, and the plan can say why it is not kept."""
 
 from __future__ import annotations
 
 import pytest
 
-from importer.sources.roles import is_index, media_type, why_left_out
+from importer.sources.containers import FORMATS
+from importer.sources.roles import role_of as decide
 from store import MediaType
+
+
+def role_of(path):
+    return decide(path, FORMATS)
 
 
 @pytest.mark.parametrize(
@@ -27,7 +32,7 @@ from store import MediaType
     ],
 )
 def test_a_file_is_kept(path):
-    assert why_left_out(path) is None
+    assert (role_of(path).is_kept, role_of(path).reason) == (True, "")
 
 
 @pytest.mark.parametrize(
@@ -56,14 +61,14 @@ def test_a_file_is_kept(path):
     ],
 )
 def test_a_file_is_left_out_for_a_reason(path, reason):
-    assert why_left_out(path) == reason
+    assert (role_of(path).is_kept, role_of(path).reason) == (False, reason)
 
 
 @pytest.mark.parametrize(
     "name", ["index.json", "model.index.json", "model.safetensors.index.txt", "x.indexes.json"]
 )
 def test_not_every_index_is_one_of_shards(name):
-    assert not is_index(name)
+    assert role_of(name).is_kept
 
 
 @pytest.mark.parametrize(
@@ -82,4 +87,4 @@ def test_not_every_index_is_one_of_shards(name):
     ],
 )
 def test_a_kept_file_has_a_media_type(path, expected):
-    assert media_type(path) is expected
+    assert role_of(path).media_type is expected

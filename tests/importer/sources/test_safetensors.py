@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from importer.sources.inventory import read_inventory
-from importer.sources.safetensors import read_tensors
+from importer.sources.safetensors import read_header
 from store.errors import InputError, UnsupportedError
 from tests.importer.builders import framed, safetensors, shards, source_file, write
 
@@ -229,5 +229,5 @@ def test_reading_one_file_gives_its_tensors_in_the_order_of_the_data(tmp_path):
     write(tmp_path, {"model.safetensors": safetensors({**B, **A})})
     file = read_inventory(tmp_path).weights[0]
 
-    assert [tensor.name for tensor in read_tensors(file)] == ["b.weight", "a.weight"]
+    assert [tensor.name for tensor in read_header(file).tensors] == ["b.weight", "a.weight"]
     assert source_file().name == file.name

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from importer.sources.naming import Naming
 from importer.sources.shards import select_weights
 from store.errors import InputError
 
+NAMING = Naming((".safetensors",), ("model", "diffusion_pytorch_model"), ("consolidated",))
+
 
 def select(*names, variant=None):
-    return select_weights(names, variant)
+    named = {name: NAMING.parse(name) for name in names}
+    return select_weights({k: v for k, v in named.items() if v}, "safetensors", variant)
 
 
 def chosen(*names, variant=None):
@@ -194,7 +198,7 @@ def test_the_plain_weights_are_chosen_among_variants():
     selection = select(*PLAIN, *HALF)
 
     assert list(selection.files) == PLAIN
-    assert selection.left_out[0].reason == ("another variant, `--variant fp16` would choose it")
+    assert selection.left_out[0].reason == "another variant: `fp16`"
 
 
 def test_a_variant_is_chosen_when_it_is_asked_for():
@@ -233,9 +237,8 @@ def test_the_index_of_a_variant_is_chosen_with_it():
 def test_weights_only_in_variants_are_ambiguous(variant):
     code, text = refused("model.fp16.safetensors", "model.bf16.safetensors", variant=variant)
 
-    assert code == "E_SRC_AMBIGUOUS"
+    assert code == "E_SRC_VARIANTS"
     assert "`bf16`, `fp16`" in text
-    assert "--variant bf16" in text
 
 
 def test_a_dot_in_another_name_makes_no_variant():

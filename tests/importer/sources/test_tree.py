@@ -148,7 +148,7 @@ def test_a_weights_file_or_document_must_be_a_regular_file(tmp_path, name, kind)
     else:
         (tmp_path / name).symlink_to("/dev/zero")
 
-    assert refused(tmp_path) == ("E_SRC_TYPE", f"`{name}` is no regular file")
+    assert refused(tmp_path) == ("E_SRC_TYPE", f"`{name}` is not a regular file")
 
 
 def test_a_directory_named_as_weights_is_refused(tmp_path):
@@ -162,7 +162,7 @@ def test_another_pipe_is_left_out(tmp_path):
 
     (out,) = read_tree(tmp_path).left_out
 
-    assert (out.path, out.reason) == ("log", "no regular file")
+    assert (out.path, out.reason) == ("log", "not a regular file")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from importer.sources.schemes import is_floating, scheme_of
+from importer.sources.dtypes import is_floating
+from importer.sources.schemes import scheme_of
 
 L = "model.layers.0.mlp.up_proj"
 E = "model.layers.0.mlp.experts"

@@ -1,0 +1,62 @@
+"""Stand-ins for files on the Hub: of the same size, with the bytes that a plan reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import IO, Final
+
+from importer.hub.download import read_range
+from importer.hub.repository import HubClient, HubFile
+from importer.sources.containers import FORMATS
+from importer.sources.file import SourceFile, find
+from importer.sources.roles import FileRole
+
+_HEAD_BYTES: Final = 128 << 10
+"""Of a weights file, fetched by the first request: most headers are shorter."""
+
+
+def stand_in(hub: HubClient, file: HubFile, role: FileRole, location: Path) -> SourceFile:
+    """Make a sparse file in which only the header of a weights file is filled in.
+
+    Args:
+        hub: the repository.
+        file: of it; the header is fetched only if it holds weights.
+        role: of the file.
+        location: where nothing is yet.
+
+    Raises:
+        IngotError: the header is malformed, or cannot be had.
+        OSError: writing failed.
+    """
+    with location.open("xb") as target:
+        if role.is_weights:
+            ranges = _Ranges(hub, file, target)
+            FORMATS[role.format].fetch_header(file.path, file.size, ranges.read)
+        target.truncate(file.size)
+    return find(file.path, location, role, file.sha256)
+
+
+class _Ranges:
+    """Ranges of a file on the Hub, each fetched once and written to the stand-in."""
+
+    def __init__(self, hub: HubClient, file: HubFile, target: IO[bytes]) -> None:
+        self._hub = hub
+        self._file = file
+        self._target = target
+        self._head = bytearray()
+
+    def read(self, start: int, end: int) -> bytes:
+        """Return the bytes from `start` to before `end`."""
+        have = len(self._head)
+        if start > max(have, _HEAD_BYTES):
+            return self._fetch(start, end)
+        if end > have:
+            least = min(self._file.size, _HEAD_BYTES)
+            self._head += self._fetch(have, max(end, least))
+        return bytes(self._head[start:end])
+
+    def _fetch(self, start: int, end: int) -> bytes:
+        data = read_range(self._hub, self._file, start, end)
+        self._target.seek(start)
+        self._target.write(data)
+        return data

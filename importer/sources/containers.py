@@ -1,0 +1,13 @@
+"""The formats of weights files that are read, one line each."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from importer.sources.base import SourceFormat
+from importer.sources.safetensors import Safetensors
+
+FORMATS: Final[dict[str, SourceFormat]] = {
+    "safetensors": Safetensors(),
+}
+"""In this order one is taken where a directory has weights in several."""

@@ -1,0 +1,108 @@
+"""Schemes that are recognized and not decoded yet: their arrays are imported as they are.
+
+Facts: docs/formats/prequantized.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from importer.sources.dtypes import FP8, is_plain
+from importer.sources.schemes.base import Clue
+from importer.sources.tensor import SourceTensor
+from store.json import Json
+
+
+@dataclass(frozen=True, slots=True)
+class Recognized:
+    """A scheme by which arrays are named, and nothing more."""
+
+    is_shown_by: Callable[[Clue], bool]
+
+    def recognizes(self, clue: Clue) -> bool:
+        """Return whether an array shows that weights are stored by this scheme."""
+        return self.is_shown_by(clue)
+
+    def join(
+        self, tensors: Sequence[SourceTensor], _: Mapping[str, Json]
+    ) -> Sequence[SourceTensor]:
+        """Return the arrays as they are."""
+        return tensors
+
+
+def is_awq(clue: Clue) -> bool:
+    """AWQ has GPTQ's names; only the configuration tells them apart."""
+    return _is_qweight(clue) and clue.method == "awq"
+
+
+def is_gptq(clue: Clue) -> bool:
+    """GPTQ, also without a configuration."""
+    return _is_qweight(clue) and clue.method != "awq"
+
+
+def is_mxfp4(clue: Clue) -> bool:
+    """GPT-OSS, with Hugging Face's names or OpenAI's."""
+    if clue.dtype != "U8":
+        return False
+    if clue.last.endswith("_blocks"):
+        return clue.dtypes.get(f"{clue.name[:-7]}_scales") == "U8"
+    return clue.last == "blocks" and clue.dtypes.get(f"{clue.stem}.scales") == "U8"
+
+
+def is_bitsandbytes(clue: Clue) -> bool:
+    """Return whether it has the state of 4 bits, or the scales of int8."""
+    is_int8 = clue.last == "SCB" and f"{clue.stem}.weight" in clue.dtypes
+    return is_int8 or ".quant_state.bitsandbytes__" in clue.name
+
+
+def is_fp8_block(clue: Clue) -> bool:
+    """FP8 in blocks of 128x128, as DeepSeek has it; or stacked experts with such scales."""
+    if clue.last == "weight_scale_inv":
+        return clue.dtypes.get(f"{clue.stem}.weight") in FP8
+    is_experts = clue.dtype in FP8 and clue.last != "weight"
+    return is_experts and f"{clue.name}_scale_inv" in clue.dtypes
+
+
+def is_modelopt(clue: Clue) -> bool:
+    """Older exports of ModelOpt name it in another file than config.json."""
+    if clue.last == "weight_scale" and f"{clue.stem}.weight_scale_2" in clue.dtypes:
+        return True
+    return _is_declared(clue, "modelopt")
+
+
+def is_compressed_tensors(clue: Clue) -> bool:
+    """compressed-tensors: packed, or with scales that the configuration calls its own."""
+    return clue.last == "weight_packed" or _is_declared(clue, "compressed-tensors")
+
+
+def is_bitnet(clue: Clue) -> bool:
+    """BitNet, by its declaration."""
+    return _is_declared(clue, "bitnet")
+
+
+def is_fp8(clue: Clue) -> bool:
+    """FP8 with scales under any of their usual names, per tensor or channel."""
+    if clue.last == "weight_scale":
+        return clue.dtypes.get(f"{clue.stem}.weight") in FP8
+    if clue.dtype not in FP8:
+        return False
+    if clue.last != "weight":
+        return f"{clue.name}_scale" in clue.dtypes  # stacked experts, Llama 4's for one
+    # DeepSeek's own checkpoints, diffusion models in single files, Mistral's own.
+    scales = ("scale", "scale_weight", "qscale_weight")
+    return any(f"{clue.stem}.{scale}" in clue.dtypes for scale in scales)
+
+
+def is_unknown(clue: Clue) -> bool:
+    """Scales beside a weight that is not an ordinary float."""
+    return clue.last == "weight_scale" and not is_plain(clue.dtypes.get(f"{clue.stem}.weight"))
+
+
+def _is_qweight(clue: Clue) -> bool:
+    return clue.last == "qweight" and clue.dtype == "I32"
+
+
+def _is_declared(clue: Clue, method: str) -> bool:
+    """Whether scales of a packed or FP8 weight are those of a declared method."""
+    return clue.method == method and is_unknown(clue)
