@@ -7,30 +7,17 @@ no arithmetic.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from importer.codecs.base import Encoded, Operation, Part, Shape
-from importer.codecs.spec import QuantSpec
+from importer.codecs.spec import VALUE_DTYPES, QuantSpec
 from store.fs import Buffer
 from store.tensorfile import ITEM_BITS
 
 if TYPE_CHECKING:
     from importer.codecs.reference import Arithmetic
-
-VALUE_DTYPES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "BF16": "BF16",
-        "F16": "F16",
-        "F32": "F32",
-        "F64": "F32",
-        "F8_E4M3": "BF16",
-        "F8_E5M2": "BF16",
-    }
-)
-"""The dtypes that can be quantized, and what their values are converted to before."""
 
 _WORD: Final = 32
 _BYTE: Final = 8

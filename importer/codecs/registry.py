@@ -10,11 +10,11 @@ from typing import Final
 from importer.codecs.affine import Affine
 from importer.codecs.base import Codec, Operation
 from importer.codecs.cast import Cast
-from importer.codecs.grouped import VALUE_DTYPES, Grouped
+from importer.codecs.grouped import Grouped
 from importer.codecs.mxfp import Mxfp
 from importer.codecs.nvfp4 import Nvfp4
 from importer.codecs.plain import Plain
-from importer.codecs.spec import Downcast, Mode, Target
+from importer.codecs.spec import VALUE_DTYPES, Downcast, Mode, Target
 from store.errors import UnsupportedError
 
 _WORTH_LOADING: Final = 16 << 20

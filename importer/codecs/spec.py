@@ -90,7 +90,28 @@ Target = QuantSpec | Downcast | None
 """What a tensor becomes; None keeps it."""
 
 KEEP: Final = "keep"
-AFFINE_GROUPS: Final = (32, 64, 128)
+GROUP_SIZES: Final[Mapping[Mode, tuple[int, ...]]] = MappingProxyType(
+    {
+        Mode.AFFINE: (32, 64, 128),
+        Mode.NVFP4: (16,),
+        Mode.MXFP4: (32,),
+        Mode.MXFP8: (32,),
+    }
+)
+"""The group sizes that a family of types has."""
+VALUE_DTYPES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "BF16": "BF16",
+        "F16": "F16",
+        "F32": "F32",
+        "F64": "F32",
+        "F8_E4M3": "BF16",
+        "F8_E5M2": "BF16",
+    }
+)
+"""The dtypes that can be quantized, and what their values are converted to first."""
+DOWNCAST_DTYPES: Final = ("F64", "F32", "F16", "BF16")
+"""The dtypes that can be downcast."""
 _ALIASES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "q4": "int4",
@@ -127,7 +148,7 @@ def parse_target(text: str) -> Target:
     if name not in QUANT_TYPES:
         known = ", ".join((*QUANT_TYPES, *_DOWNCASTS, KEEP))
         raise UsageError(
-            f"`{printable(text)}` is no type, expected one of {known}",
+            f"`{printable(text)}` is not a type, expected one of {known}",
             code="E_QUANT_TYPE",
             hint=_FLOATS.get(word),
         )
@@ -141,7 +162,7 @@ def with_group_size(spec: QuantSpec, group_size: int) -> QuantSpec:
     Raises:
         UsageError: the type does not have it.
     """
-    sizes = AFFINE_GROUPS if spec.mode is Mode.AFFINE else (spec.group_size,)
+    sizes = GROUP_SIZES[spec.mode]
     if group_size not in sizes:
         known = " or ".join(map(str, sizes))
         raise UsageError(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from importer.codecs.spec import (
-    AFFINE_GROUPS,
+    GROUP_SIZES,
     QUANT_TYPES,
     Downcast,
     Mode,
@@ -19,7 +19,7 @@ from store.errors import UsageError
 SPECS = [
     with_group_size(spec, size)
     for spec in QUANT_TYPES.values()
-    for size in (AFFINE_GROUPS if spec.has_bias else (spec.group_size,))
+    for size in GROUP_SIZES[spec.mode]
 ]
 TARGETS = [*SPECS, Downcast("BF16"), Downcast("F16"), None]
 
