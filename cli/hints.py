@@ -11,6 +11,10 @@ from store.errors import IngotError
 HINTS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "E_EXHAUSTED": "Use fewer `--jobs`",
+        "E_GROUP_FIXED": "Leave `--group-size` out",
+        "E_GROUP_TWICE": "Give the group size once: `-q {type}/{group_size}`",
+        "E_GROUP_UNUSED": "`--group-size` belongs to the type that `-q` names; for a rule, "
+        "write `GLOB=int4/64`",
         "E_MEMORY": "Use fewer `--jobs`",
         "E_MEMORY_LIMIT": "Allow more with `--max-memory`, such as 512M (a number alone is "
         "bytes), or leave it out",
@@ -22,10 +26,14 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "E_PREQUANTIZED": "Import it as it is, without `-q`, `--recipe` and rules, or quantize "
         "the original checkpoint",
         "E_QUALITY": "Create the model again with `--report`",
+        "E_QUANT_KEEP": "Leave `-q` out",
         "E_QUANT_NONFINITE": "Keep the tensor (`--rule '{tensor}=keep'`), or pass "
         "`--allow-nonfinite`",
         "E_RECIPE": "docs/recipes.md describes the format; `ingot show NAME --recipe` prints "
         "one",
+        "E_RECIPE_TYPE": "Say which: `-q int4 --recipe {recipe}`",
+        "E_RECIPE_TYPED": "Leave `-q` out",
+        "E_ROLE_UNUSED": "Leave `--{role}` out",
         "E_RULE": "Such as --rule '*.v_proj=int8/64' or --rule 'lm_head=keep'",
         "E_RULE_UNUSED": "Without the rule, `--dry-run --json` lists every name",
         "E_STORE_OVERLAP": "Name another store with `--store`, or another source",

@@ -6,7 +6,7 @@ import safetensors.numpy
 
 from importer.codecs.registry import codec_for
 from importer.codecs.spec import QUANT_TYPES
-from importer.recipes.options import ask
+from importer.recipes.options import parse_options
 from store import MediaType, ModelName, Store
 from tests.importer.builders import create, reference_model
 from tests.sentence_model import SentenceModel
@@ -102,7 +102,7 @@ def test_the_embeddings_are_those_of_the_libraries(embeddings):
 
 @pytest.mark.parametrize("kind", QUANT_TYPES)
 def test_embeddings_stay_as_near_as_the_type_allows(store, model, originals, embeddings, kind):
-    create(store, MODEL, recipe=ask(kind), threads=2)
+    create(store, MODEL, recipe=parse_options(kind), threads=2)
 
     weights, quantized = decoded(store, QUANT_TYPES[kind])
     cosines = (model.embed(weights, SENTENCES) * embeddings).sum(axis=1)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from importer.codecs.spec import QUANT_TYPES
-from importer.recipes.options import ask
+from importer.recipes.options import parse_options
 from store import MediaType, ModelName, Store
 from tests.importer import builders
 
@@ -48,7 +48,7 @@ def load(tmp_path, spec, dtype):
     }
     source = builders.model(tmp_path / "model", tensors)
     with Store(tmp_path / "store") as store:
-        builders.create(store, source, recipe=ask(spec.name, stacked=True))
+        builders.create(store, source, recipe=parse_options(spec.name, stacked=True))
         layers = store.catalog.get(ModelName.parse("m")).parse().layers
         loaded = {}
         for layer in layers:

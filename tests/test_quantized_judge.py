@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("mlx.core")
 
-from importer.recipes.options import ask
+from importer.recipes.options import parse_options
 from store import Store
 from tests.importer.builders import MODELS, create, manifest_bytes
 from tests.zoo import quantized_judge, readers
@@ -29,7 +29,7 @@ WAYS = [
 def quantize(root, asked, source=MOE):
     """Import a model, and give the store."""
     with Store(root) as store:
-        recipe = ask(asked.type, recipe=asked.recipe, stacked=asked.stacked)
+        recipe = parse_options(asked.type, recipe=asked.recipe, stacked=asked.stacked)
         create(store, source, recipe=recipe)
     return store
 
@@ -123,7 +123,7 @@ def test_a_tensor_that_is_gone_is_seen(store):
 
 def test_a_tensor_too_many_is_seen(store):
     with Store(store.layout.root) as opened:
-        create(opened, MODELS / "tiny-llama", recipe=ask("nvfp4"))
+        create(opened, MODELS / "tiny-llama", recipe=parse_options("nvfp4"))
 
     differences = judge(MOE, store.layout.root, "m", WAYS[1]).differences
 

@@ -144,14 +144,14 @@ def create(
 
     from cli.views.progress import listening
     from importer.pipeline import import_model, new_jobs, plan_import
-    from importer.recipes.options import ask
+    from importer.recipes.options import parse_options
     from importer.recipes.recipe import Misaligned
     from importer.request import ImportRequest
     from importer.sources.location import parse_source
     from store import ModelName
 
     started = time.monotonic()
-    asked = ask(
+    asked = parse_options(
         quantize,
         group_size=group_size,
         recipe=recipe,

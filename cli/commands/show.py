@@ -142,8 +142,8 @@ def _recipe(model: Description) -> list[str]:
     from importer.recipes.document import to_toml
     from store.errors import NotFoundError
 
-    document = model.ingot.get("recipe")
-    if not isinstance(document, dict):
+    document = model.record.recipe
+    if document is None:
         raise NotFoundError(f"model `{model.name}` has no recipe", code="E_NOT_FOUND")
     return ["\n".join(to_toml(document))]
 

@@ -126,6 +126,7 @@ def _print(
 
 
 def _repair_lines(done: Repair) -> Iterator[str]:
+    from cli.views.remake import create_command
     from store.text import printable
 
     for blob in done.repaired:
@@ -140,7 +141,9 @@ def _repair_lines(done: Repair) -> Iterator[str]:
             yield printable(f"not repaired: {loss.model}: {reason}", 2000)
         if len(loss.reasons) > _REASONS:
             yield f"not repaired: {loss.model}: {len(loss.reasons) - _REASONS} more reasons"
-        yield printable(f"damaged: {loss.model}, make it again: {loss.command}", 2000)
+        yield printable(
+            f"damaged: {loss.model}, make it again: {create_command(loss.provenance)}", 2000
+        )
 
 
 def _print_json(
@@ -166,6 +169,8 @@ def _print_json(
             "bytes": comparison.nbytes,
         }
     if done is not None:
+        from cli.views.remake import create_command
+
         document |= {
             "repaired": [
                 {"digest": str(blob.digest), "bytes": blob.size, "source": str(blob.source)}
@@ -178,7 +183,11 @@ def _print_json(
             "not_quarantined": done.hindrance or None,
             "remaining": [_finding(finding) for finding in done.remaining],
             "damaged": [
-                {"model": loss.model, "command": loss.command, "reasons": list(loss.reasons)}
+                {
+                    "model": loss.model,
+                    "command": create_command(loss.provenance),
+                    "reasons": list(loss.reasons),
+                }
                 for loss in done.losses
             ],
         }

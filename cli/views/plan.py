@@ -62,7 +62,6 @@ def plan_lines(name: str, plan: Plan, new: list[Job]) -> Iterator[str]:
 
 
 def _classes(plan: Plan) -> Iterator[str]:
-    rules = {id(rule): number for number, rule in enumerate(plan.recipe.rules, 1)}
     rows = [("TENSORS", "", "TYPE", "BEFORE", "AFTER", "BITS", "RULE", "WHY")]
     for row in collapse(plan.tensors, _facts):
         one = row.first
@@ -74,7 +73,7 @@ def _classes(plan: Plan) -> Iterator[str]:
                 f"{one.source_nbytes * row.repeats:,}",
                 f"{one.nbytes * row.repeats:,}",
                 _bits(one.nbytes, elements(one.shape)),
-                str(rules[id(one.decision.rule)]),
+                str(one.decision.rule.index + 1),
                 one.decision.reason,
             )
         )
@@ -101,7 +100,8 @@ def _classes(plan: Plan) -> Iterator[str]:
 
 
 def _facts(tensor: TensorPlan) -> Hashable:
-    return (tensor.type_name, tensor.shape, tensor.nbytes, tensor.decision)
+    decision = tensor.decision
+    return (tensor.type_name, tensor.shape, tensor.nbytes, decision.rule.index, decision.reason)
 
 
 def plan_document(plan: Plan, new: list[Job]) -> dict[str, object]:

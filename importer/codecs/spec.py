@@ -107,8 +107,9 @@ VALUE_DTYPES: Final[Mapping[str, str]] = MappingProxyType(
         "F8_E5M2": "BF16",
     }
 )
-"""The dtypes that can be quantized, and what their values are converted to before."""
-
+"""The dtypes that can be quantized, and what their values are converted to first."""
+DOWNCAST_DTYPES: Final = ("F64", "F32", "F16", "BF16")
+"""The dtypes that can be downcast."""
 _ALIASES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "q4": "int4",
@@ -145,7 +146,7 @@ def parse_target(text: str) -> Target:
     if name not in QUANT_TYPES:
         known = ", ".join((*QUANT_TYPES, *_DOWNCASTS, KEEP))
         raise UsageError(
-            f"`{printable(text)}` is no type, expected one of {known}",
+            f"`{printable(text)}` is not a type, expected one of {known}",
             code="E_QUANT_TYPE",
             hint=_FLOATS.get(word),
         )

@@ -1,15 +1,18 @@
-"""The configuration blob: Ollama's ConfigV2, then one key of ours."""
+"""The configuration blob: Ollama's ConfigV2, then the record under one key of ours."""
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from typing import Final
 
 from importer.codecs.base import REVISION
 from importer.codecs.spec import parse_target
-from importer.planning.plan import Plan
+from importer.planning.plan import Plan, TensorPlan
 from importer.recipes.document import to_document
 from importer.sources.classification import Classification, SourceKind
 from importer.sources.file import SourceFile
+from importer.sources.stored.record import RECORD_KEY
 from store.json import Json, dumps, sorted_keys
 
 _NO_DECIMAL: Final = 100
@@ -18,10 +21,10 @@ _REQUIRES: Final = "0.19.0"
 
 
 def config_bytes(plan: Plan) -> bytes:
-    """Write the configuration of a planned model (docs/formats/manifest.md).
+    """Return the configuration of a planned model (docs/formats/manifest.md).
 
     No clock, path or number of threads is in it: the same source and options give the same
-    bytes everywhere.
+    bytes everywhere. `importer.sources.stored.record` reads the record back.
     """
     facts = plan.classification
     document: dict[str, Json] = {
@@ -38,12 +41,12 @@ def config_bytes(plan: Plan) -> bytes:
         document["context_length"] = facts.context_length
     if facts.embedding_length:
         document["embedding_length"] = facts.embedding_length
-    document |= {"architecture": "", "os": "", "ingot": _ours(plan, facts)}
+    document |= {"architecture": "", "os": "", RECORD_KEY: _record(plan, facts)}
     return dumps(document)
 
 
 def file_type(plan: Plan) -> str:
-    """What was asked for, the scheme of another quantizer, or what most of the bytes have."""
+    """Return the scheme of another quantizer, what was asked for, or what most bytes have."""
     if plan.classification.scheme is not None:
         return plan.classification.scheme
     if asked := parse_target(plan.recipe.type or "keep"):
@@ -55,25 +58,44 @@ def file_type(plan: Plan) -> str:
     return max(sorted(nbytes), key=lambda name: nbytes[name])
 
 
-def _ours(plan: Plan, facts: Classification) -> dict[str, Json]:
+def _record(plan: Plan, facts: Classification) -> dict[str, Json]:
     sources = [*plan.inventory.weights, *(file.file for file in plan.files)]
-    ours: dict[str, Json] = {
+    record: dict[str, Json] = {
         "encoder": REVISION,
         "files": [_file(file) for file in sorted(sources, key=lambda file: file.path.encode())],
         "kind": str(facts.kind),
         "recipe": to_document(plan.recipe),
     }
     if facts.architecture:
-        ours["architecture"] = facts.architecture
+        record["architecture"] = facts.architecture
     if facts.scheme is not None:
-        ours["prequantized"] = facts.scheme
+        record["prequantized"] = facts.scheme
     if plan.inventory.variant is not None:
-        ours["variant"] = plan.inventory.variant  # comparing and rebuilding read the same
+        record["variant"] = plan.inventory.variant  # comparing and rebuilding read the same
     if (origin := plan.inventory.origin) is not None:
-        ours["hub"] = {"commit": origin.commit, "repository": origin.repository}
+        record["hub"] = {"commit": origin.commit, "repository": origin.repository}
     if facts.kind is SourceKind.PIPELINE:
-        ours["components"] = list(plan.inventory.components)
-    return sorted_keys(ours)
+        record["components"] = list(plan.inventory.components)
+    runs = list(_source_dtypes(plan))
+    if any(dtype is not None for dtype, _ in runs):
+        record["source_dtypes"] = [list(run) for run in runs]
+    return sorted_keys(record)
+
+
+def _source_dtypes(plan: Plan) -> Iterator[tuple[str | None, int]]:
+    """Yield runs of source dtypes, tensors in the manifest's order; None: the layer says it."""
+    dtypes = (
+        None if not blob.is_group and _layer_dtype(tensor) == tensor.dtype else tensor.dtype
+        for blob in plan.blobs
+        for tensor in blob.tensors
+    )
+    for dtype, run in itertools.groupby(dtypes):
+        yield dtype, sum(1 for _ in run)
+
+
+def _layer_dtype(tensor: TensorPlan) -> str:
+    # Of a quantized tensor its layer names the source's dtype.
+    return tensor.parts[0].dtype if tensor.quant is None else tensor.dtype
 
 
 def _file(file: SourceFile) -> dict[str, Json]:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from importer.sources.dtypes import is_floating
+from importer.sources.lengths import context_length, embedding_length
 from importer.sources.schemes import scheme_of
+from importer.sources.stored.record import ModelRecord, record_in
 from importer.sources.stored.tensors import StoredTensor, read_layer
 from store import Layer, Manifest, MediaType, ModelName, Store, limits
 from store.catalog import StoredManifest
-from store.errors import IngotError, in_words
+from store.errors import IngotError, InputError, in_words
 from store.json import Json, JsonError, loads
 from store.tensorfile import elements
-
-_CONTEXT_KEYS: Final = ("max_position_embeddings", "n_positions", "max_sequence_length")
-_EMBEDDING_KEYS: Final = ("hidden_size", "n_embd", "d_model")
 
 
 class Share(NamedTuple):
@@ -38,6 +37,7 @@ class Description:
     Attributes:
         stored: the manifest as it was read.
         config: the configuration blob's document.
+        record: what ingot noted in it; empty for models of other programs.
         parameters: exact, from shapes; None where they cannot be told.
         tensors: every tensor, sorted bytewise by name; none for a GGUF model.
         dtypes: share of each dtype or quantization type, the largest first.
@@ -50,6 +50,7 @@ class Description:
     stored: StoredManifest
     manifest: Manifest
     config: Mapping[str, Json]
+    record: ModelRecord
     architecture: str
     parameters: int | None
     context_length: int | None
@@ -68,19 +69,13 @@ class Description:
         """Of the model."""
         return self.stored.name
 
-    @property
-    def ingot(self) -> Mapping[str, Json]:
-        """What ingot noted in the configuration; empty for models of others."""
-        ours = self.config.get("ingot")
-        return ours if isinstance(ours, dict) else {}
-
     def layers(self, media_type: MediaType) -> Iterator[Layer]:
-        """The layers of one kind, in order."""
+        """Yield the layers of one kind, in order."""
         return (layer for layer in self.manifest.layers if layer.media_type == media_type)
 
 
 def describe(store: Store, name: ModelName) -> Description:
-    """Describe a model, of ours or of Ollama's; reads headers and documents only.
+    """Describe a model of ours or of Ollama's; only headers and documents are read.
 
     Raises:
         NotFoundError: there is no such model.
@@ -99,22 +94,25 @@ def describe(store: Store, name: ModelName) -> Description:
                 problems.append(in_words(error))
         elif not store.blobs.holds(layer.ref):
             problems.append(f"blob {layer.digest} is missing or has another size")
-    tensors.sort(key=lambda tensor: tensor.name.encode())
+    record = record_in(config)
+    tensors = sorted(_with_source_dtypes(tensors, record), key=lambda t: t.name.encode())
     source = _source_config(store, manifest)
-    ours = config.get("ingot")
-    prequantized = _prequantized(tensors, source, ours if isinstance(ours, dict) else {})
+    prequantized = record.prequantized or scheme_of(
+        ((tensor.name, tensor.dtype) for tensor in tensors), source
+    )
     return Description(
         stored=stored,
         manifest=manifest,
         config=config,
-        architecture=_architecture(config, source),
+        record=record,
+        architecture=_architecture(config, record, source),
         parameters=None if prequantized else _parameters(tensors, problems),
-        context_length=_length(config, "context_length", source, _CONTEXT_KEYS),
-        embedding_length=_length(config, "embedding_length", source, _EMBEDDING_KEYS),
+        context_length=_length(config.get("context_length"), source, context_length),
+        embedding_length=_length(config.get("embedding_length"), source, embedding_length),
         prequantized=prequantized,
         tensors=tuple(tensors),
         dtypes=tuple(_shares((tensor.type_name, tensor) for tensor in tensors)),
-        components=tuple(_components(tensors, config)),
+        components=tuple(_components(tensors, record)),
         capabilities=tuple(_strings(config.get("capabilities"))),
         size=manifest.nbytes,
         shared=_shared(store, name, manifest),
@@ -123,7 +121,7 @@ def describe(store: Store, name: ModelName) -> Description:
 
 
 def read_text(store: Store, layer: Layer) -> str:
-    """Read a layer that is text, such as a template or a license."""
+    """Return the text of a layer such as a template or a license."""
     return store.blobs.read(layer.ref, limits.CONFIG_BYTES).decode("utf-8", "replace")
 
 
@@ -146,21 +144,20 @@ def _source_config(store: Store, manifest: Manifest) -> Mapping[str, Json]:
     return {}
 
 
-def _prequantized(
-    tensors: list[StoredTensor], source: Mapping[str, Json], ours: Mapping[str, Json]
-) -> str | None:
-    noted = ours.get("prequantized")
-    if isinstance(noted, str):
-        return noted
-    return scheme_of(((tensor.name, tensor.dtype) for tensor in tensors), source)
+def _with_source_dtypes(
+    tensors: list[StoredTensor], record: ModelRecord
+) -> Iterator[StoredTensor]:
+    # A plain tensor has the dtype that is stored, whatever it was rounded from.
+    for tensor, dtype in zip(tensors, record.dtypes(len(tensors)), strict=True):
+        yield tensor._replace(dtype=dtype) if dtype and tensor.quant else tensor
 
 
-def _architecture(config: Mapping[str, Json], source: Mapping[str, Json]) -> str:
-    ours = config.get("ingot")
-    named = ours.get("architecture") if isinstance(ours, dict) else None
+def _architecture(
+    config: Mapping[str, Json], record: ModelRecord, source: Mapping[str, Json]
+) -> str:
     listed = _strings(source.get("architectures"))
     family = config.get("model_family") or source.get("model_type")
-    found = named or (listed[0] if listed else None) or family
+    found = record.architecture or (listed[0] if listed else None) or family
     return found if isinstance(found, str) else ""
 
 
@@ -172,12 +169,14 @@ def _parameters(tensors: list[StoredTensor], problems: list[str]) -> int | None:
 
 
 def _length(
-    config: Mapping[str, Json], key: str, source: Mapping[str, Json], keys: tuple[str, ...]
+    noted: Json, source: Mapping[str, Json], read: Callable[[Mapping[str, Json]], int | None]
 ) -> int | None:
-    for value in (config.get(key), *(source.get(other) for other in keys)):
-        if type(value) is int and value > 0:
-            return value
-    return None
+    if type(noted) is int and noted > 0:
+        return noted
+    try:
+        return read(source)
+    except InputError:
+        return None  # another program stored a model that we would not import
 
 
 def _shares(labelled: Iterator[tuple[str, StoredTensor]]) -> list[Share]:
@@ -190,10 +189,8 @@ def _shares(labelled: Iterator[tuple[str, StoredTensor]]) -> list[Share]:
     return sorted(shares, key=lambda share: (-share.nbytes, share.name))
 
 
-def _components(tensors: list[StoredTensor], config: Mapping[str, Json]) -> list[Share]:
-    ours = config.get("ingot")
-    names = _strings(ours.get("components")) if isinstance(ours, dict) else []
-    prefixes = sorted((f"{name}/" for name in names), key=len, reverse=True)
+def _components(tensors: list[StoredTensor], record: ModelRecord) -> list[Share]:
+    prefixes = sorted((f"{name}/" for name in record.components), key=len, reverse=True)
     return sorted(
         _shares(
             (prefix.rstrip("/"), tensor)

@@ -11,7 +11,8 @@ from importer.codecs.registry import transcoder_for
 from importer.codecs.spec import QuantSpec
 from importer.planning.groups import group_of, stacks_of
 from importer.planning.plan import BlobPlan, FilePlan, Plan, TensorPlan
-from importer.recipes.recipe import Decision, Depths, Recipe
+from importer.recipes.recipe import Decision, Recipe
+from importer.recipes.rule import Depths
 from importer.sources.classification import Classification
 from importer.sources.inventory import Inventory
 from importer.sources.tensor import SourceTensor
@@ -37,8 +38,8 @@ def make_plan(inventory: Inventory, classification: Classification, recipe: Reci
     decisions: dict[tuple[object, ...], Decision] = {}
     for tensor in inventory.tensors:
         decision = recipe.decide(tensor.name, tensor.dtype, tensor.shape, depths)
-        # A few decisions serve 100 000 tensors. By identity: a rule may have 100 globs.
-        key = (id(decision.rule), *decision[2:], decision.target)
+        # A few decisions serve 100 000 tensors. By index: a rule may have 100 globs.
+        key = (decision.rule.index, *decision[2:], decision.target)
         decision = decisions.setdefault(key, decision)
         # What a scheme made of several arrays and nobody wants otherwise stays those arrays.
         is_whole = tensor.is_ours or decision.target is not None
@@ -49,7 +50,7 @@ def make_plan(inventory: Inventory, classification: Classification, recipe: Reci
                 singles.append(planned)
             else:
                 groups.setdefault(group, []).append(planned)
-    used = [decision.rule for decision in decisions.values()]
+    used = {decision.rule.index for decision in decisions.values()}
     recipe.check_used(used, [tensor.name for tensor in inventory.tensors])
     _check_count(len(singles) + len(groups))
     notes = []

@@ -1,4 +1,4 @@
-"""Recipes as a model's configuration holds them, and as TOML that `--recipe` reads again."""
+"""Recipes as a model's configuration holds them, and as TOML that can be read again."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 
 from importer.codecs.spec import KEEP, Mode, QuantSpec, Target
-from importer.recipes.recipe import Misaligned, Recipe, Rule
+from importer.recipes.recipe import Misaligned, Recipe
+from importer.recipes.rule import Rule
 from importer.recipes.toml_file import ALLOW, STACKED, read_document
 from store.json import Json
 from store.text import is_printable
@@ -16,7 +17,7 @@ def from_document(document: Mapping[str, Json]) -> Recipe:
     """Read the recipe that a model's configuration holds.
 
     Raises:
-        InputError: it is none.
+        InputError: the document is not a recipe.
     """
     name = document.get("name")
     found = read_document(name if isinstance(name, str) else "recipe", dict(document))
@@ -24,7 +25,11 @@ def from_document(document: Mapping[str, Json]) -> Recipe:
 
 
 def to_document(recipe: Recipe) -> dict[str, Json]:
-    """Write a recipe for a model's configuration; keys are sorted."""
+    """Return a recipe as a model's configuration holds it; keys are sorted.
+
+    Neither the index nor the origin of a rule is in it: two ways to the same rules make the
+    same model.
+    """
     document: dict[str, Json] = {"name": recipe.name}
     document["rule"] = [_rule_document(rule) for rule in recipe.rules]
     if recipe.type:
@@ -39,7 +44,7 @@ def to_document(recipe: Recipe) -> dict[str, Json]:
 
 
 def to_toml(document: Mapping[str, Json]) -> Iterator[str]:
-    """Write a recipe of a configuration as lines that `--recipe` reads."""
+    """Yield a configuration's recipe as lines of TOML, which `read_recipe` reads."""
     for key, value in document.items():
         if key != "rule":
             yield f"{key} = {_toml(value)}"
@@ -70,7 +75,7 @@ def _rule_document(rule: Rule) -> dict[str, Json]:
 
 
 def spelled(target: Target) -> str:
-    """A type with its group size, whatever is usual."""
+    """Return the spelling of a type, with its group size even where that is usual."""
     if isinstance(target, QuantSpec) and target.mode is Mode.AFFINE:
         return f"{target.name}/{target.group_size}"
     return str(target)

@@ -1,15 +1,15 @@
-"""What a user asks for in the way of types, and the recipe that it makes for a model."""
+"""What a user asks for, and the recipe that it makes for a model."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Protocol
 
-from importer.codecs.spec import Downcast, QuantSpec, Target, parse_target
-from importer.recipes.recipe import FLOATS, PLAIN, Misaligned, Recipe, Rule
+from importer.codecs.spec import DOWNCAST_DTYPES, Downcast, QuantSpec, Target, parse_target
+from importer.recipes.recipe import PLAIN, Misaligned, Recipe
+from importer.recipes.rule import Origin, Rule
 from importer.recipes.toml_file import RecipeTemplate, read_recipe
-from importer.sources.classification import Classification
 from store import limits
 from store.errors import UsageError
 from store.text import is_printable, printable
@@ -17,28 +17,54 @@ from store.text import is_printable, printable
 _DEFAULT: Final = "default"
 _DOWNCAST: Final = "downcast"
 _MATRIX: Final = (2,)
+RULES_ALONE: Final = "rules"
+"""The name of a recipe that is nothing but the user's rules."""
 
-_ROLES: Final[Mapping[str, tuple[str, ...]]] = {
-    "vision": ("*vision*", "*visual*"),
-    "lm-head": ("*lm_head", "output", "embed_out", "*.embed_out"),
-    "embedding": ("*embed*", "*wte", "*wpe", "shared", "*.shared", "*/shared"),
+ROLES: Final[Mapping[Origin, tuple[str, ...]]] = {
+    Origin.VISION: ("*vision*", "*visual*"),
+    Origin.LM_HEAD: ("*lm_head", "output", "embed_out", "*.embed_out"),
+    Origin.EMBEDDING: ("*embed*", "*wte", "*wpe", "shared", "*.shared", "*/shared"),
 }
-"""The tensors of a role, which FFAI's converter has, too.
+"""The tensors of a role, in the order in which roles decide.
 
-The first decides: GPT-NeoX calls its output layer `embed_out`, and a tower has embeddings.
+GPT-NeoX calls its output layer `embed_out`, and a vision tower has embeddings.
 """
+_REASONS: Final[Mapping[Origin, str]] = {
+    Origin.RULE: "asked for by a rule",
+    Origin.VISION: "asked for the vision tower",
+    Origin.LM_HEAD: "asked for the output layer",
+    Origin.EMBEDDING: "asked for the embeddings",
+}
+
+
+class ModelFacts(Protocol):
+    """What the conditions of a recipe ask about a model; each is empty where unknown."""
+
+    @property
+    def architecture(self) -> str:
+        """The class that the configuration names."""
+
+    @property
+    def family(self) -> str:
+        """The configuration's `model_type`."""
+
+    @property
+    def kind(self) -> str:
+        """`model`, `pipeline` or `sentence`."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuantizeOptions:
-    """What was asked for, checked as far as that goes without a model.
+    """What was asked for, checked as far as that is possible without a model.
 
     Attributes:
-        target: the type of `-q`, or None.
+        target: the requested type, or None.
         group_size: of that type, or None for its own.
         base: the recipe, or None where nothing but `rules` was asked for.
         rules: of the user, which go before the recipe's.
         misaligned: in place of what the recipe says, or None.
+        stacked: whether to stack experts, in place of what the recipe says, or None.
+        allow_nonfinite: whether NaN and infinities may be quantized whatever the recipe says.
     """
 
     target: Target = None
@@ -49,8 +75,11 @@ class QuantizeOptions:
     stacked: bool | None = None
     allow_nonfinite: bool = False
 
-    def resolve(self, facts: Classification) -> Recipe:
-        """Give the recipe for a model.
+    def resolve(self, facts: ModelFacts) -> Recipe:
+        """Return the recipe for a model.
+
+        The user's rules are not put before a recipe that begins with them: one that was
+        recorded with a model has them already, and the copy could decide nothing.
 
         Raises:
             UsageError: the parts do not go together.
@@ -61,8 +90,8 @@ class QuantizeOptions:
             names = [name for name in (facts.architecture, facts.family) if name]
             known = {"architecture": names, "kind": [str(facts.kind)]}
             recipe = self.base.resolve(self.target, self.group_size, known)
-        if self.rules:
-            name = recipe.name if self.base else "rules"
+        if recipe.rules[: len(self.rules)] != self.rules:
+            name = recipe.name if self.base else RULES_ALONE
             recipe = replace(recipe, name=name, rules=(*self.rules, *recipe.rules))
         return replace(
             recipe,
@@ -72,7 +101,7 @@ class QuantizeOptions:
         )
 
 
-def ask(  # noqa: PLR0913 - as many as there are flags
+def parse_options(  # noqa: PLR0913 - as many as there are options
     quantize: str | None = None,
     *,
     group_size: int | None = None,
@@ -83,54 +112,94 @@ def ask(  # noqa: PLR0913 - as many as there are flags
     stacked: bool | None = None,
     allow_nonfinite: bool = False,
 ) -> QuantizeOptions:
-    """Read what was asked for, as it is spelled on a command line.
+    """Read what was asked for, each option as it is spelled on a command line.
 
     Args:
-        quantize: a type, such as `int4`.
+        quantize: a type, such as `int4` or `int4/64`.
+        group_size: of that type.
         recipe: a preset's name, or the path of a file.
         rules: each `GLOB=TYPE[/GROUP]`.
         roles: `embedding`, `lm-head`, `vision` -> type.
+        misaligned: see `QuantizeOptions`, as `stacked` and `allow_nonfinite`.
 
     Raises:
-        UsageError: a word that is none, or words that do not go together.
+        UsageError: a word is not what it should be, or the words do not go together.
         NotFoundError: there is no such recipe.
-        InputError: the file is no recipe.
+        InputError: the file is not a recipe.
     """
     target = parse_target(quantize) if quantize is not None else None
     if quantize is not None and target is None:
-        message = "`-q keep` asks for what happens without it"
-        raise UsageError(message, code="E_USAGE", hint="Leave `-q` out")
+        message = "the requested type is `keep`, which is what happens without one"
+        raise UsageError(message, code="E_QUANT_KEEP")
     usual = _DOWNCAST if isinstance(target, Downcast) else _DEFAULT
-    group_size = _group_size(quantize or "", target, group_size)
     base = read_recipe(recipe or usual) if recipe or target else None
-    if base is not None:
-        target = _target(base, target)
+    if base is not None and not base.asks and target is not None:
+        _check_same_type(base, target)
+        quantize = target = None
+    group_size = _group_size(quantize or "", target, group_size)
+    if base is not None and base.asks:
+        target = target or _type_of(base)
     _check_group_size(base, target, group_size)
-    own = [_rule(text) for text in rules]
+    own = [parse_rule(text) for text in rules]
     wanted = {} if roles is None else roles
-    own += [_role(role, text) for role in _ROLES if (text := wanted.get(role)) is not None]
+    own += [parse_role(role, text) for role in ROLES if (text := wanted.get(role)) is not None]
     return QuantizeOptions(
         target, group_size, base, tuple(own), misaligned, stacked, allow_nonfinite
     )
 
 
-def _target(base: RecipeTemplate, target: Target) -> Target:
-    if base.asks:
-        target = target or (parse_target(base.type) if base.type else None)
-        if target is None:
-            raise UsageError(
-                f"recipe `{base.name}` needs a type",
-                code="E_USAGE",
-                hint=f"Say which: `-q int4 --recipe {base.name}`",
-            )
-        return target
-    if target is not None:
+def parse_rule(text: str) -> Rule:
+    """Read a rule of the user's: `GLOB=TYPE[/GROUP]`.
+
+    Raises:
+        UsageError: the text is not a rule.
+    """
+    glob, equals, wanted = text.rpartition("=")
+    if not (equals and glob):
+        raise UsageError(f"rule `{printable(text)}`, expected GLOB=TYPE", code="E_RULE")
+    if not is_printable(glob) or len(glob) > limits.TENSOR_NAME_BYTES:
+        # It would be in the model's recipe, which has to be text.
         raise UsageError(
-            f"recipe `{base.name}` names every type itself",
-            code="E_USAGE",
-            hint="Leave `-q` out",
+            f"rule `{printable(text)}` matches no tensor: names are printable and have at most "
+            f"{limits.TENSOR_NAME_BYTES} bytes",
+            code="E_RULE",
         )
-    return None
+    reason = _REASONS[Origin.RULE]
+    return Rule((glob,), parse_target(wanted), reason, origin=Origin.RULE)
+
+
+def parse_role(role: Origin, text: str) -> Rule:
+    """Make the rule that gives the tensors of a role a type.
+
+    Raises:
+        UsageError: the text is not a type.
+    """
+    # What is too small for groups stays: a tower has norms and biases, too.
+    target = parse_target(text)
+    ndim = _MATRIX if isinstance(target, QuantSpec) else ()
+    globs = ROLES[role]
+    if ndim:
+        globs = tuple(f"{glob.removesuffix('*')}*.weight" for glob in globs if "*" in glob[-1:])
+        globs += tuple(f"{glob}.weight" for glob in ROLES[role] if not glob.endswith("*"))
+    dtype = DOWNCAST_DTYPES if isinstance(target, Downcast) else ()
+    return Rule(globs, target, _REASONS[role], ndim, dtype, origin=role)
+
+
+def _check_same_type(base: RecipeTemplate, target: Target) -> None:
+    # Its own type may be said once more: the recipe of a model that is there already names
+    # what was asked for.
+    if not base.type or parse_target(base.type) != target:
+        message = f"recipe `{printable(base.name)}` names every type itself"
+        raise UsageError(message, code="E_RECIPE_TYPED")
+
+
+def _type_of(base: RecipeTemplate) -> Target:
+    if target := parse_target(base.type) if base.type else None:
+        return target
+    name = printable(base.name)
+    raise UsageError(
+        f"recipe `{name}` needs a type", code="E_RECIPE_TYPE", facts={"recipe": name}
+    )
 
 
 def _group_size(quantize: str, target: Target, group_size: int | None) -> int | None:
@@ -138,8 +207,12 @@ def _group_size(quantize: str, target: Target, group_size: int | None) -> int | 
     if "/" not in quantize or not isinstance(target, QuantSpec):
         return group_size
     if group_size is not None and group_size != target.group_size:
-        message = f"`-q {printable(quantize)}` and `--group-size {group_size}`"
-        raise UsageError(message, code="E_USAGE", hint="Say one of them")
+        raise UsageError(
+            f"the type `{printable(quantize)}` names groups of {target.group_size}, and the "
+            f"group size is {group_size}",
+            code="E_GROUP_TWICE",
+            facts={"type": target.name, "group_size": group_size},
+        )
     return target.group_size if target.has_bias else None
 
 
@@ -149,44 +222,14 @@ def _check_group_size(
     if group_size is None:
         return
     if target is None and (base is None or base.group_size is None):
-        message = "`--group-size` is that of the type which `-q` names"
-        raise UsageError(message, code="E_USAGE", hint="For a rule, write `GLOB=int4/64`")
+        message = f"a group size of {group_size} without a type that it could belong to"
+        raise UsageError(message, code="E_GROUP_UNUSED")
     if isinstance(target, Downcast):
-        message = f"{target} has no groups, so no `--group-size`"
-        raise UsageError(message, code="E_USAGE")
+        message = f"{target} has no groups, and so no group size"
+        raise UsageError(message, code="E_GROUP_FIXED")
     if isinstance(target, QuantSpec) and not target.has_bias:
-        message = f"{target} has groups of {target.group_size} alone, so no `--group-size`"
-        raise UsageError(message, code="E_QUANT_GROUP")
+        message = f"{target} always has groups of {target.group_size}"
+        raise UsageError(message, code="E_GROUP_FIXED")
     spec = target if isinstance(target, QuantSpec) else parse_target("int4")
     assert isinstance(spec, QuantSpec)
     parse_target(f"{spec.name}/{group_size}")
-
-
-def _rule(text: str) -> Rule:
-    glob, equals, wanted = text.rpartition("=")
-    if not (equals and glob):
-        raise UsageError(
-            f"rule `{printable(text)}`, expected GLOB=TYPE",
-            code="E_RULE",
-            hint="Such as --rule '*.v_proj=int8/64' or --rule 'lm_head=keep'",
-        )
-    if not is_printable(glob) or len(glob) > limits.TENSOR_NAME_BYTES:
-        # It would be in the model's recipe, which has to be text.
-        raise UsageError(
-            f"rule `{printable(text)}` matches no tensor: names are printable and have at most "
-            f"{limits.TENSOR_NAME_BYTES} bytes",
-            code="E_RULE",
-        )
-    return Rule((glob,), parse_target(wanted), "asked for by --rule")
-
-
-def _role(role: str, text: str) -> Rule:
-    # What is too small for groups stays: a tower has norms and biases, too.
-    target = parse_target(text)
-    ndim = _MATRIX if isinstance(target, QuantSpec) else ()
-    globs = _ROLES[role]
-    if ndim:
-        globs = tuple(f"{glob.removesuffix('*')}*.weight" for glob in globs if "*" in glob[-1:])
-        globs += tuple(f"{glob}.weight" for glob in _ROLES[role] if not glob.endswith("*"))
-    dtype = FLOATS if isinstance(target, Downcast) else ()
-    return Rule(globs, target, f"asked for by --{role}", ndim, dtype)

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from importer.codecs.spec import GROUP_SIZES, Mode, QuantSpec, Target, with_group_size
-from importer.recipes.recipe import Layers, Misaligned, Recipe, Rule, ranges
+from importer.recipes.recipe import Misaligned, Recipe
+from importer.recipes.rule import Layers, Origin, Rule, ranges
 from importer.recipes.toml_table import Table, bad_recipe
 from store import limits
 from store.errors import InputError, NotFoundError
@@ -64,13 +65,13 @@ class RecipeTemplate:
 
     @property
     def asks(self) -> bool:
-        """Whether a rule gives the type that the user asks for."""
+        """Whether a rule gives a tensor the type that the user asks for."""
         return any(draft.is_requested for draft in self._drafts)
 
     def resolve(
         self, asked: Target, group_size: int | None, facts: Mapping[str, Sequence[str]]
     ) -> Recipe:
-        """Say what the rules are for one model.
+        """Return the rules as they are for one model.
 
         Args:
             asked: the type, or None where no rule asks for one.
@@ -92,7 +93,9 @@ class RecipeTemplate:
                     target = _grouped(target, usual)
                 rules.append(replace(draft.rule, target=target))
         if not (rules and rules[-1].takes_all):
-            rules.append(Rule(("*",), None, "no rule matches", optional=True))
+            rules.append(
+                Rule(("*",), None, "no rule matches", optional=True, origin=Origin.REST)
+            )
         return Recipe(
             self.name,
             tuple(rules),
@@ -104,16 +107,19 @@ class RecipeTemplate:
 
 
 def presets() -> list[str]:
-    """Names of the recipes that ship with ingot."""
+    """Return the names of the recipes that ship with ingot."""
     return sorted(path.stem for path in _PRESETS.glob("*.toml"))
 
 
 def read_recipe(name: str) -> RecipeTemplate:
-    """Read a preset, or the file of a user.
+    """Read a preset, or a file of the user's.
+
+    Args:
+        name: of the preset, or the path of the file.
 
     Raises:
         NotFoundError: there is neither.
-        InputError: it is no recipe.
+        InputError: the file is not a recipe.
     """
     if name in presets():
         return _parse(name, (_PRESETS / f"{name}.toml").read_bytes(), is_preset=True)
@@ -160,10 +166,10 @@ def _parse(name: str, data: bytes, *, is_preset: bool) -> RecipeTemplate:
 def read_document(
     name: str, document: dict[str, Any], *, is_preset: bool = False
 ) -> RecipeTemplate:
-    """Read a recipe that was parsed already.
+    """Read a recipe from its TOML document, parsed already.
 
     Raises:
-        InputError: it is none.
+        InputError: the document is not a recipe.
     """
     table = Table(name, "", document)
     drafts = tuple(
@@ -200,7 +206,7 @@ def _draft(table: Table, *, is_preset: bool) -> _Draft:
     if not match or not all(match) or not wanted:
         table.bad("expected `match` (globs) and `type`")
     if any(len(glob) > limits.TENSOR_NAME_BYTES for glob in match):
-        table.bad("a glob is longer than any name")
+        table.bad("a glob is longer than a name may be")
     layers = table.text("layers", "")
     if layers and layers not in set(Layers):
         try:
@@ -218,6 +224,7 @@ def _draft(table: Table, *, is_preset: bool) -> _Draft:
         layers,
         table.boolean("fits", default=False),
         table.boolean("optional", is_preset),
+        Origin.PRESET if is_preset else Origin.FILE,
     )
     when = {
         key: globs

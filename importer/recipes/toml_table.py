@@ -1,4 +1,4 @@
-"""Tables of a recipe's TOML, read strictly: what is wrong is told by name."""
+"""Tables of a recipe's TOML, read strictly: an error names the key that is wrong."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from store.text import printable
 class Table:
     """A table of a file.
 
-    Every method gives the value of a key, or the default, and raises InputError where the
-    value is no such thing.
+    Every method that takes a key returns its value, or the default, and raises InputError
+    where the value is of another kind.
     """
 
     def __init__(self, name: str, where: str, values: object) -> None:
@@ -25,73 +25,73 @@ class Table:
         self._read: set[str] = set()
 
     def text(self, key: str, default: str) -> str:
-        """Text."""
+        """Return text."""
         value = self._get(key, default)
         if not isinstance(value, str):
-            self.bad(f"`{key}` is no text")
+            self.bad(f"`{key}` is not text")
         return value
 
     def word(self, key: str, default: str, words: set[Any]) -> str:
-        """One of some words."""
+        """Return one of some words."""
         value = self.text(key, default)
         if value not in words:
             self.bad(f"`{key}` is `{value}`, expected {' or '.join(sorted(words))}")
         return value
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """A list of texts; a single one is a list, too."""
+        """Return a list of texts; a single text is a list of one."""
         value = self._get(key, [])
         values = [value] if isinstance(value, str) else value
         if not isinstance(values, list) or not all(isinstance(one, str) for one in values):
-            self.bad(f"`{key}` is no text, nor a list of texts")
+            self.bad(f"`{key}` is neither text nor a list of texts")
         return tuple(values)
 
     def integer(self, key: str, default: int) -> int:
-        """A number of 0 or more."""
+        """Return an integer of 0 or more."""
         value = self._get(key, default)
         if type(value) is not int or value < 0:
-            self.bad(f"`{key}` is no number of 0 or more")
+            self.bad(f"`{key}` is not an integer of 0 or more")
         return value
 
     def integers(self, key: str) -> tuple[int, ...]:
-        """A list of numbers."""
+        """Return a list of integers."""
         value = self._get(key, [])
         if not isinstance(value, list) or not all(type(one) is int for one in value):
-            self.bad(f"`{key}` is no list of numbers")
+            self.bad(f"`{key}` is not a list of integers")
         return tuple(value)
 
     def boolean(self, key: str, default: bool) -> bool:  # noqa: FBT001
-        """True or false."""
+        """Return true or false."""
         value = self._get(key, default)
         if type(value) is not bool:
             self.bad(f"`{key}` is neither true nor false")
         return value
 
     def table(self, key: str, known: Sequence[str]) -> Table:
-        """A table with no keys but the known."""
+        """Return a table that has no keys but the known ones."""
         found = Table(self._name, f"{self._where}{key}: ", self._get(key, {}))
         found._read.update(known)
         found.end()
         return found
 
     def tables(self, key: str) -> list[object]:
-        """A list of tables, to be made into `Table`."""
+        """Return a list of tables, each to be made a `Table` of."""
         value = self._get(key, [])
         if not isinstance(value, list):
             self.bad(f"`{key}` is written [[{key}]]")
         return value
 
     def target(self, text: str) -> Target:
-        """Read what a tensor becomes."""
+        """Return what a tensor becomes, from its spelling."""
         try:
             return parse_target(text)
         except UsageError as error:
             self.bad(str(error))
 
     def end(self) -> None:
-        """Make sure that every key was asked for."""
+        """Make sure that every key was read: others are mistakes."""
         if unknown := set(self._values) - self._read:
-            self.bad(f"`{min(unknown)}` is no key of a recipe")
+            self.bad(f"`{min(unknown)}` is not a key of a recipe")
 
     def bad(self, what: str) -> NoReturn:
         """Raise InputError."""
@@ -103,9 +103,8 @@ class Table:
 
 
 def bad_recipe(name: str, what: str) -> NoReturn:
-    """Say that a file is no recipe."""
+    """Raise InputError: a file is not a recipe."""
     raise InputError(
         f"recipe `{printable(name)}`: {printable(what, 300)}",
         code="E_RECIPE",
-        hint="docs/recipes.md describes the format; `ingot show NAME --recipe` prints one",
     )

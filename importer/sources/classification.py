@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum, unique
 from typing import Final
@@ -10,11 +10,10 @@ from typing import Final
 from importer.sources.document import Document
 from importer.sources.file import read_whole
 from importer.sources.inventory import Inventory
+from importer.sources.lengths import context_length, embedding_length
 from importer.sources.selection import MODULES, PIPELINE_INDEXES
 from store import limits
-from store.errors import InputError
 from store.json import Json
-from store.text import printable
 
 
 @unique
@@ -68,8 +67,8 @@ def classify(inventory: Inventory) -> Classification:
         _architecture(config),
         _text(config.get("model_type")),
         inventory.scheme,
-        _length(config, _CONTEXT),
-        _length(config, _EMBEDDING),
+        context_length(config),
+        embedding_length(config),
         tuple(_capabilities(kind, config, inventory)),
     )
 
@@ -91,50 +90,6 @@ def _architecture(config: Document) -> str:
 
 def _text(value: Json) -> str:
     return value if isinstance(value, str) else ""
-
-
-_CONTEXT: Final = (
-    "max_position_embeddings",
-    "n_positions",
-    "max_sequence_length",
-    "max_seq_len",
-    "n_ctx",
-    "seq_length",
-    "context_length",
-    "max_target_positions",
-)
-_EMBEDDING: Final = ("hidden_size", "n_embd", "d_model", "dim", "word_embed_proj_dim")
-_INNER: Final = ("text_config", "llm_config", "language_config", "thinker_config", "decoder")
-_LARGEST: Final = 2**31 - 1
-_EXACT: Final = 2.0**24
-
-
-def _length(config: Document, keys: tuple[str, ...]) -> int | None:
-    for part in _with_inner(config):
-        for key in keys:
-            value = part.get(key)
-            if value is None or isinstance(value, (list, dict)):
-                continue  # a length for each stage is not one length
-            length = value
-            if isinstance(value, float) and value.is_integer() and value < _EXACT:
-                length = int(value)  # transformers writes 1200.0 for music-flamingo
-            if type(length) is not int or not 0 < length <= _LARGEST:
-                raise InputError(
-                    f"`config.json`: `{key}` is {printable(repr(value))}, expected an integer "
-                    f"from 1 to {_LARGEST}",
-                    code="E_CONFIG",
-                    hint="The configuration is not of this model: fetch it again",
-                )
-            return length
-    return None
-
-
-def _with_inner(config: Document) -> Iterator[Mapping[str, Json]]:
-    yield config
-    for key in _INNER:
-        inner = config.get(key)
-        if isinstance(inner, dict):
-            yield from _with_inner(inner)
 
 
 _GENERATES: Final = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel", "MTModel")

@@ -106,7 +106,7 @@ def compare(
     # Of another source a rule may well find nothing; what then differs is what we tell.
     rules = tuple(replace(rule, optional=True) for rule in request.recipe.rules)
     plan = plan_import(replace(request, recipe=replace(request.recipe, rules=rules)), store)
-    pairs = _Pairs(making.recipe is not None)
+    pairs = _Pairs(making.record.recipe is not None)
     tensors: dict[str, StoredTensor] = {}
     for layer in manifest.layers:
         if layer.media_type == MediaType.TENSOR:

@@ -36,12 +36,12 @@ class Unrepaired(NamedTuple):
     """A model that is still damaged.
 
     Attributes:
-        command: that makes it again.
+        provenance: how it was made, and so could be made again.
         reasons: why the repair could not.
     """
 
     model: str
-    command: str
+    provenance: Provenance
     reasons: tuple[str, ...]
 
 
@@ -170,9 +170,9 @@ class Repairer:
         try:
             making = provenance_of(self.store, self.store.catalog.get(name), self.source)
         except (IngotError, OSError) as error:
-            making = Provenance(name, () if self.source is None else (self.source,), None, None)
+            making = Provenance(name, () if self.source is None else (self.source,))
             reasons.append(in_words(error))
-        return Unrepaired(model, making.command, tuple(dict.fromkeys(reasons)))
+        return Unrepaired(model, making, tuple(dict.fromkeys(reasons)))
 
 
 def _digest(finding: Finding) -> Digest | None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from importer.codecs.spec import KEEP, parse_target
 from importer.models.quality import quality_bytes, read_quality
 from importer.recipes.document import from_document, spelled, to_document, to_toml
-from importer.recipes.options import ask
+from importer.recipes.options import parse_options
 from importer.recipes.recipe import PLAIN, Recipe
 from importer.recipes.toml_file import read_recipe
 from importer.sources.location import HubRepository, parse_source
@@ -58,7 +58,7 @@ def rule(data: bytes) -> None:
     """`--rule`: a rule becomes part of a recipe, and is read back as the same."""
     text = data.decode("utf-8", "surrogateescape")
     try:
-        (found,) = ask(rules=[text]).rules
+        (found,) = parse_options(rules=[text]).rules
     except IngotError as refused:
         shown = str(refused)
         assert is_printable(shown)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from cli.views.remake import create_command
 from importer.models.description import describe
 from importer.models.provenance import provenance_of
 from store import Digest, Layer, Manifest, ModelName, Store
@@ -64,16 +65,16 @@ def record(data: bytes) -> None:
     manifest.parent.mkdir(parents=True, exist_ok=True)
     manifest.write_bytes(Manifest(config, ()).to_bytes())
     store.blobs.path(DIGEST).write_bytes(data)
-    making = provenance_of(store, store.catalog.get(NAME))
-    assert making.command.startswith("ingot create m:latest")
+    found = provenance_of(store, store.catalog.get(NAME))
+    assert create_command(found).startswith("ingot create m:latest")
     try:
-        making.requests(1)
+        found.requests(1)
     except IngotError as refused:
         shown = str(refused)
         assert is_printable(shown)
-    found = describe(store, NAME)
-    assert isinstance(found.architecture, str)
-    assert all(isinstance(word, str) for word in found.capabilities)
+    model = describe(store, NAME)
+    assert isinstance(model.architecture, str)
+    assert all(isinstance(word, str) for word in model.capabilities)
 
 
 def _store() -> Store:

@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 from importer.models.config import config_bytes
 from importer.planning.plan import BlobPlan
 from importer.planning.planner import make_plan
-from importer.recipes.options import ask
+from importer.recipes.options import parse_options
 from importer.sources.classification import classify
 from importer.sources.document import read_document
 from importer.sources.file import Identity, SourceFile
@@ -105,7 +105,7 @@ def checkpoint(data: bytes) -> None:
     try:
         found = read_inventory(directory)
         facts = classify(found)
-        plan = make_plan(found, facts, ask("int4").resolve(facts))
+        plan = make_plan(found, facts, parse_options("int4").resolve(facts))
     except IngotError as refused:
         shown = str(refused)
         assert is_printable(shown)

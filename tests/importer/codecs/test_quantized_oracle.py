@@ -11,7 +11,7 @@ import pytest
 import safetensors
 
 from importer.codecs.spec import QUANT_TYPES
-from importer.recipes.options import ask
+from importer.recipes.options import parse_options
 from importer.recipes.toml_file import presets, read_recipe
 from store import MediaType, ModelName, Store
 from tests.importer.builders import FIXTURES, GOLDEN, MODELS, REPOSITORY, create
@@ -91,7 +91,7 @@ def quantized(tensor, kind, group_size):
 @pytest.mark.parametrize("fixture", [name for name in FIXTURES if name != "single-file"])
 @pytest.mark.parametrize(("preset", "kind"), CASES)
 def test_every_blob_is_what_mlx_makes_of_the_source(store, fixture, preset, kind):
-    create(store, MODELS / fixture, recipe=ask(kind, recipe=preset))
+    create(store, MODELS / fixture, recipe=parse_options(kind, recipe=preset))
 
     blobs, kinds = stored(store), set()
     for name, tensor in sources(fixture).items():
@@ -119,7 +119,7 @@ def test_every_blob_is_what_mlx_makes_of_the_source(store, fixture, preset, kind
 @pytest.mark.parametrize("fixture", FIXTURES)
 @pytest.mark.parametrize("kind", QUANT_TYPES)
 def test_digests_are_those_that_are_committed(store, fixture, kind):
-    create(store, MODELS / fixture, recipe=ask(kind, recipe="uniform"))
+    create(store, MODELS / fixture, recipe=parse_options(kind, recipe="uniform"))
 
     golden = json.loads((GOLDEN / f"{fixture}.{kind}.json").read_bytes())
     assert {name: str(digest) for name, digest in layers(store).items()} == golden

@@ -11,7 +11,7 @@ import pytest
 from importer.codecs.base import REVISION
 from importer.events import BlobDone, Planned, Wrote
 from importer.pipeline import import_model, new_jobs, plan_import
-from importer.recipes.options import ask
+from importer.recipes.options import parse_options
 from importer.request import ImportRequest
 from importer.sources import file as source_file
 from store import CommitOutcome, ModelName, Store
@@ -350,7 +350,7 @@ def test_equal_bits_of_another_dtype_have_another_blob(
 ):
     """Their header may be the same: it tells what they became, not what they were."""
     bits = random.Random(1).choices(range(0x30, 0x3C), k=1 << 12)
-    asked = ask(quantize)
+    asked = parse_options(quantize)
     create(store, of_one_matrix(tmp_path / "one", first, bytes(bits)), "one", recipe=asked)
     other = of_one_matrix(tmp_path / "two", second, bytes(bits))
 
@@ -365,15 +365,15 @@ def test_equal_bits_of_another_dtype_have_another_blob(
 def test_what_was_allowed_once_is_not_allowed_for_ever(store, tmp_path):
     nan = b"\xff\xff\xff\xff" * (1 << 11)
     source = aged(of_one_matrix(tmp_path / "nan", "F32", nan))
-    create(store, source, recipe=ask("int4", allow_nonfinite=True))
+    create(store, source, recipe=parse_options("int4", allow_nonfinite=True))
 
     with pytest.raises(InputError, match="NaN"):
-        create(store, source, recipe=ask("int4"))
+        create(store, source, recipe=parse_options("int4"))
 
 
 def test_a_plain_blob_is_reused_whatever_is_allowed(store, source):
     create(store, source)
 
-    result, _ = create(store, source, recipe=ask(allow_nonfinite=True))
+    result, _ = create(store, source, recipe=parse_options(allow_nonfinite=True))
 
     assert result.tally(CommitOutcome.NEW)[0] == 1  # the configuration

@@ -20,7 +20,8 @@ from importer.engine.reuse import Reuse
 from importer.engine.write import write_blobs
 from importer.events import BlobDone, Compiling, NoKernels, Wrote
 from importer.pipeline import plan_import
-from importer.recipes.recipe import Recipe, Rule
+from importer.recipes.recipe import Recipe
+from importer.recipes.rule import Rule
 from importer.request import ImportRequest
 from store import CommitOutcome, ModelName, Store
 from store.errors import InputError
@@ -305,7 +306,8 @@ IMPORT = """
 import sys
 from pathlib import Path
 from importer.codecs.spec import QUANT_TYPES
-from importer.recipes.recipe import Recipe, Rule
+from importer.recipes.recipe import Recipe
+from importer.recipes.rule import Rule
 from store import Store
 from tests.importer.builders import create
 norm = Rule(("*norm*",), None, "kept", optional=True)

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from importer.models.description import describe, read_text
-from importer.recipes.options import ask
+from importer.recipes.options import parse_options
 from store import Layer, MediaType, ModelName, Store
 from store.digest import Digest
 from store.errors import IntegrityError, NotFoundError
@@ -42,6 +42,24 @@ def described(store, source, name="m"):
     return describe(store, ModelName.parse(name))
 
 
+def test_lengths_are_those_of_the_import_for_models_of_others(store):
+    nested = b'{"text_config":{"max_position_embeddings":4096,"hidden_size":64}}'
+    handmade(store, [(MediaType.JSON, nested, {"name": "config.json"})])
+
+    found = describe(store, ModelName.parse("m"))
+
+    assert (found.context_length, found.embedding_length) == (4096, 64)
+
+
+def test_a_length_that_cannot_be_is_none(store):
+    config = b'{"n_ctx":-1,"hidden_size":64}'
+    handmade(store, [(MediaType.JSON, config, {"name": "config.json"})])
+
+    found = describe(store, ModelName.parse("m"))
+
+    assert (found.context_length, found.embedding_length) == (None, 64)
+
+
 def test_a_model_of_ours_is_described(store):
     found = described(store, MODELS / "tiny-moe")
 
@@ -55,7 +73,7 @@ def test_a_model_of_ours_is_described(store):
     ]
     assert found.components == ()
     assert (found.prequantized, found.problems) == (None, ())
-    assert found.ingot["kind"] == "model"
+    assert found.record.kind == "model"
     assert found.size == sum(path.stat().st_size for path in store.layout.blobs.iterdir())
     names = [tensor.name for tensor in found.tensors]
     assert names == sorted(names, key=str.encode)
@@ -83,7 +101,7 @@ def test_a_real_model_is_described(store):
 
 def test_a_blob_that_cannot_be_read_is_a_problem_in_words(store, monkeypatch):
     read = FileSystem.read
-    create(store, MODELS / "tiny-llama", recipe=ask("int4"))
+    create(store, MODELS / "tiny-llama", recipe=parse_options("int4"))
     name = ModelName.parse("m")
     layers = store.catalog.get(name).parse().layers
     # Of a quantized tensor the header is read, too.

@@ -14,7 +14,7 @@ from importer.codecs.registry import codec_for
 from importer.codecs.spec import QUANT_TYPES
 from importer.models.description import describe
 from importer.models.quality import Quality, quality_bytes, read_quality
-from importer.recipes.options import ask
+from importer.recipes.options import parse_options
 from store import MediaType, ModelName, Store
 from store.errors import IntegrityError
 from store.tensorfile import elements
@@ -50,7 +50,7 @@ def test_the_report_is_the_same_for_any_number_of_threads(tmp_path, how):
     made = set()
     for threads in (1, 2, 5):
         with Store(tmp_path / str(threads)) as store:
-            create(store, MOE, recipe=ask(**how), report=True, threads=threads)
+            create(store, MOE, recipe=parse_options(**how), report=True, threads=threads)
             made.add((report_of(store), manifest_bytes(store)))
 
     assert len(made) == 1
@@ -67,7 +67,7 @@ def test_the_report_is_the_same_without_kernels(tmp_path, monkeypatch):
         if not with_kernels:
             monkeypatch.setattr(runtime, "prepare", lambda *_: "no kernels")
         with Store(tmp_path / str(with_kernels)) as store:
-            create(store, MOE, recipe=ask("int4"), report=True)
+            create(store, MOE, recipe=parse_options("int4"), report=True)
             reports.append(report_of(store))
         ready = runtime.ready(Operation.DECODE, codec_for(QUANT_TYPES["int4"], "F16"))
         assert (ready is not None) is with_kernels
@@ -77,20 +77,20 @@ def test_the_report_is_the_same_without_kernels(tmp_path, monkeypatch):
 
 
 def test_the_report_of_blobs_that_were_there_is_the_same(store):
-    create(store, MOE, recipe=ask("int4"))
+    create(store, MOE, recipe=parse_options("int4"))
     plain = manifest_bytes(store)
-    create(store, MOE, recipe=ask("int4"), report=True)
+    create(store, MOE, recipe=parse_options("int4"), report=True)
     reused = manifest_bytes(store)
-    create(store, MOE, recipe=ask("int4"), report=True)
+    create(store, MOE, recipe=parse_options("int4"), report=True)
 
     assert reused == manifest_bytes(store) != plain
     again = Store(store.layout.root.with_name("fresh"))
-    create(again, MOE, recipe=ask("int4"), report=True)
+    create(again, MOE, recipe=parse_options("int4"), report=True)
     assert manifest_bytes(again) == reused
 
 
 def test_the_report_has_every_quantized_tensor(store):
-    create(store, MOE, recipe=ask("int4"), report=True)
+    create(store, MOE, recipe=parse_options("int4"), report=True)
 
     found = read_quality(report_of(store))
 
@@ -109,7 +109,7 @@ def test_a_model_that_is_not_quantized_has_no_report(store):
 
 
 def test_the_report_survives_cp_and_gc(store):
-    create(store, MOE, recipe=ask("int4"), report=True)
+    create(store, MOE, recipe=parse_options("int4"), report=True)
     report = report_of(store)
     other = ModelName.parse("copy")
 
@@ -176,7 +176,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("case", HOSTILE)
 def test_what_is_no_report_is_refused(case):
-    with pytest.raises(IntegrityError, match="this is no report of quality"):
+    with pytest.raises(IntegrityError, match="this is not a report of quality"):
         read_quality(HOSTILE[case])
 
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from importer.codecs.spec import QUANT_TYPES, Downcast, parse_target
 from importer.planning.planner import make_plan
-from importer.recipes.recipe import PLAIN, Recipe, Rule
+from importer.recipes.recipe import PLAIN, Recipe
+from importer.recipes.rule import Rule
 from importer.sources.classification import classify
 from importer.sources.roles import LeftOut
 from store import MediaType

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from importer.codecs.spec import GROUP_SIZES, QUANT_TYPES, Downcast, with_group_size
+from importer.codecs.spec import GROUP_SIZES, QUANT_TYPES, Downcast, Mode, with_group_size
 from importer.recipes.document import from_document, to_document, to_toml
-from importer.recipes.options import ask
-from importer.recipes.recipe import Depths, Layers, Misaligned, Recipe, Rule
+from importer.recipes.options import parse_options
+from importer.recipes.recipe import Misaligned, Recipe
+from importer.recipes.rule import Depths, Layers, Rule
 from importer.recipes.toml_file import presets, read_recipe
 from importer.sources.classification import Classification, SourceKind
 from store.errors import InputError
@@ -109,12 +110,12 @@ TENSORS = {
 def test_a_stored_recipe_can_be_used_again(tmp_path, preset, kind, type_):
     asks = read_recipe(preset).asks
     flags = {"rules": ["*v_proj=int6/32", "*gate=keep"], "misaligned": Misaligned.ADJUST}
-    asked = ask(type_ if asks else None, recipe=preset, **flags)
+    asked = parse_options(type_ if asks else None, recipe=preset, **flags)
     used = asked.resolve(facts(kind))
 
     path = tmp_path / "again.toml"
     path.write_text("\n".join(to_toml(to_document(used))), encoding="utf-8")
-    again = ask(recipe=str(path)).resolve(facts(architecture="Gemma4ForCausalLM"))
+    again = parse_options(recipe=str(path)).resolve(facts(architecture="Gemma4ForCausalLM"))
 
     depths = Depths(TENSORS)
     for name, shape in TENSORS.items():

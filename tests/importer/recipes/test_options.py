@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from importer.codecs.spec import Downcast, parse_target
-from importer.recipes.options import ask
-from importer.recipes.recipe import Depths, Misaligned
+from importer.recipes.options import parse_options
+from importer.recipes.recipe import Misaligned
+from importer.recipes.rule import Depths
 from importer.sources.classification import Classification, SourceKind
 from store.errors import IngotError, NotFoundError, UsageError
 
@@ -38,20 +39,20 @@ def types(asked, names=NAMES, facts=FACTS, dtype="F32"):
 
 def code_of(*words, **facts):
     with pytest.raises(IngotError) as caught:
-        ask(*words, **facts).resolve(FACTS)
+        parse_options(*words, **facts).resolve(FACTS)
     return caught.value.code
 
 
 def test_nothing_asked_for_keeps_everything():
-    recipe = ask().resolve(FACTS)
+    recipe = parse_options().resolve(FACTS)
 
     assert recipe.is_plain
     assert recipe.name == "plain"
-    assert set(types(ask()).values()) == {"keep"}
+    assert set(types(parse_options()).values()) == {"keep"}
 
 
 def test_a_type_alone_takes_the_default_recipe():
-    asked = ask("int4")
+    asked = parse_options("int4")
 
     assert asked.resolve(FACTS).name == "default"
     assert types(asked) == {
@@ -65,50 +66,54 @@ def test_a_type_alone_takes_the_default_recipe():
 
 @pytest.mark.parametrize("word", ["bf16", "f16"])
 def test_a_downcast_takes_every_float(word):
-    assert set(types(ask(word)).values()) == {word}
-    assert ask(word).resolve(FACTS).name == "downcast"
-    assert set(types(ask(word), dtype="I64").values()) == {"keep"}
+    assert set(types(parse_options(word)).values()) == {word}
+    assert parse_options(word).resolve(FACTS).name == "downcast"
+    assert set(types(parse_options(word), dtype="I64").values()) == {"keep"}
 
 
 def test_a_group_size_is_of_the_requested_type_alone():
-    assert types(ask("int4", group_size=128)) | {"v_proj": "", "lm_head": ""} == {
+    assert types(parse_options("int4", group_size=128)) | {"v_proj": "", "lm_head": ""} == {
         "embed_tokens": "keep",
         "v_proj": "",
         "down_proj": "int8",
         "input_layernorm": "keep",
         "lm_head": "",
     }
-    assert types(ask("int4", group_size=128))["v_proj"] == "int4/128"
-    assert types(ask("int4/128")) == types(ask("int4", group_size=128))
-    assert types(ask("int4/128", group_size=128)) == types(ask("int4/128"))
+    assert types(parse_options("int4", group_size=128))["v_proj"] == "int4/128"
+    assert types(parse_options("int4/128")) == types(parse_options("int4", group_size=128))
+    assert types(parse_options("int4/128", group_size=128)) == types(parse_options("int4/128"))
 
 
 def test_the_recipe_s_group_size_yields_to_that_of_the_user():
-    assert types(ask("int4", recipe="ollama"))["embed_tokens"] == "keep"
+    assert types(parse_options("int4", recipe="ollama"))["embed_tokens"] == "keep"
     names = {"model.layers.0.mlp.up_proj.weight": (128, 128)}
 
-    assert types(ask("int4", recipe="ollama"), names) == {"up_proj": "int4/64"}
-    assert types(ask("int4/32", recipe="ollama"), names) == {"up_proj": "int4"}
-    assert types(ask("int4", recipe="ollama", group_size=32), names) == {"up_proj": "int4"}
-    assert types(ask(recipe="mixed_3_4", group_size=128), names) == {"up_proj": "int3/128"}
+    assert types(parse_options("int4", recipe="ollama"), names) == {"up_proj": "int4/64"}
+    assert types(parse_options("int4/32", recipe="ollama"), names) == {"up_proj": "int4"}
+    assert types(parse_options("int4", recipe="ollama", group_size=32), names) == {
+        "up_proj": "int4"
+    }
+    assert types(parse_options(recipe="mixed_3_4", group_size=128), names) == {
+        "up_proj": "int3/128"
+    }
 
 
 @pytest.mark.parametrize(
     ("words", "facts", "code"),
     [
-        (("keep",), {}, "E_USAGE"),
+        (("keep",), {}, "E_QUANT_KEEP"),
         (("int7",), {}, "E_QUANT_TYPE"),
         (("fp4",), {}, "E_QUANT_TYPE"),
-        ((), {"group_size": 64}, "E_USAGE"),
-        (("bf16",), {"group_size": 64}, "E_USAGE"),
-        (("nvfp4",), {"group_size": 16}, "E_QUANT_GROUP"),
-        (("nvfp4",), {"group_size": 32}, "E_QUANT_GROUP"),
+        ((), {"group_size": 64}, "E_GROUP_UNUSED"),
+        (("bf16",), {"group_size": 64}, "E_GROUP_FIXED"),
+        (("nvfp4",), {"group_size": 16}, "E_GROUP_FIXED"),
+        (("nvfp4",), {"group_size": 32}, "E_GROUP_FIXED"),
         (("int4",), {"group_size": 16}, "E_QUANT_GROUP"),
         (("int4",), {"group_size": 0}, "E_QUANT_GROUP"),
         (("int4",), {"group_size": -64}, "E_QUANT_GROUP"),
-        (("int4/64",), {"group_size": 32}, "E_USAGE"),
-        ((), {"recipe": "default"}, "E_USAGE"),
-        (("int4",), {"recipe": "mixed_3_4"}, "E_USAGE"),
+        (("int4/64",), {"group_size": 32}, "E_GROUP_TWICE"),
+        ((), {"recipe": "default"}, "E_RECIPE_TYPE"),
+        (("int4",), {"recipe": "mixed_3_4"}, "E_RECIPE_TYPED"),
         (("int4",), {"recipe": "no-such"}, "E_RECIPE"),
         ((), {"rules": ["x"]}, "E_RULE"),
         ((), {"rules": ["=int4"]}, "E_RULE"),
@@ -126,12 +131,12 @@ def test_words_that_do_not_go_together_are_refused(words, facts, code):
 
 def test_a_recipe_that_is_not_there_is_told_with_the_presets():
     with pytest.raises(NotFoundError) as caught:
-        ask("int4", recipe="dfault")
+        parse_options("int4", recipe="dfault")
     assert "default, downcast, mixed_2_6, mixed_3_4" in caught.value.hint
 
 
 def test_rules_go_before_the_recipe_and_the_first_wins():
-    asked = ask("int4", rules=["*v_proj=int8/32", "*_proj=keep", "*=int6"])
+    asked = parse_options("int4", rules=["*v_proj=int8/32", "*_proj=keep", "*=int6"])
 
     assert asked.resolve(FACTS).name == "default"
     assert types(asked) == {
@@ -144,20 +149,22 @@ def test_rules_go_before_the_recipe_and_the_first_wins():
 
 
 def test_a_glob_may_have_an_equals_sign():
-    (rule,) = ask(rules=["a=b=int4"]).rules
+    (rule,) = parse_options(rules=["a=b=int4"]).rules
 
     assert (rule.match, rule.target) == (("a=b",), parse_target("int4"))
 
 
 def test_rules_alone_keep_the_rest():
-    asked = ask(rules=["lm_head=int8"])
+    asked = parse_options(rules=["lm_head=int8"])
 
     assert asked.resolve(FACTS).name == "rules"
     assert {name for name, type_ in types(asked).items() if type_ != "keep"} == {"lm_head"}
 
 
 def test_rules_go_before_roles():
-    asked = ask("int4", rules=["lm_head=int8"], roles={"lm-head": "keep", "embedding": "int6"})
+    asked = parse_options(
+        "int4", rules=["lm_head=int8"], roles={"lm-head": "keep", "embedding": "int6"}
+    )
 
     assert types(asked)["lm_head"] == "int8"
     assert types(asked)["embed_tokens"] == "int6"
@@ -190,20 +197,20 @@ def test_a_role_is_these_tensors(name, role, kind):
     words = {"quantized": ("int2", "int3", "int5"), "downcast": ("bf16",) * 3}
     wanted = words.get(kind, ("keep",) * 3)
     given = dict(zip(("embedding", "lm-head", "vision"), wanted, strict=True))
-    recipe = ask("int8", recipe="uniform", roles=given).resolve(FACTS)
+    recipe = parse_options("int8", recipe="uniform", roles=given).resolve(FACTS)
 
     decision = recipe.decide(f"{name}.weight", "F32", (64, 64), Depths([name]))
 
     expected = parse_target(given[role]) if role else parse_target("int8")
     assert decision.target == expected
-    assert decision.reason == (f"asked for by --{role}" if role else "matrix of weights")
+    assert decision.rule.origin == (role or "preset")
 
 
 def test_vectors_of_a_role_are_not_quantized_but_downcast():
     name = "visual.blocks.0.norm1.bias"
 
-    quantized = ask(roles={"vision": "int8"}).resolve(FACTS)
-    downcast = ask(roles={"vision": "bf16"}).resolve(FACTS)
+    quantized = parse_options(roles={"vision": "int8"}).resolve(FACTS)
+    downcast = parse_options(roles={"vision": "bf16"}).resolve(FACTS)
 
     assert quantized.decide(name, "F32", (64,), Depths([name])).fits
     assert downcast.decide(name, "F32", (64,), Depths([name])).target == Downcast("BF16")
@@ -216,20 +223,22 @@ def test_flags_win_over_what_the_recipe_says(tmp_path):
         '[[rule]]\nmatch = "*"\ntype = "requested"\n'
     )
 
-    as_written = ask(recipe=str(path)).resolve(FACTS)
-    other = ask(recipe=str(path), misaligned=Misaligned.KEEP, stacked=False).resolve(FACTS)
+    as_written = parse_options(recipe=str(path)).resolve(FACTS)
+    other = parse_options(recipe=str(path), misaligned=Misaligned.KEEP, stacked=False).resolve(
+        FACTS
+    )
 
     assert (as_written.misaligned, as_written.stacked) == (Misaligned.ERROR, True)
     assert (as_written.allow_nonfinite, as_written.type) == (True, "int4")
     assert (other.misaligned, other.stacked) == (Misaligned.KEEP, False)
-    assert ask("int8", recipe=str(path)).resolve(FACTS).type == "int8"
+    assert parse_options("int8", recipe=str(path)).resolve(FACTS).type == "int8"
 
 
 def test_a_file_s_type_may_be_a_downcast(tmp_path):
     path = tmp_path / "r.toml"
     path.write_text('type = "bf16"\n[[rule]]\nmatch = "*"\ntype = "requested"\n')
 
-    assert set(types(ask(recipe=str(path))).values()) == {"bf16"}
+    assert set(types(parse_options(recipe=str(path))).values()) == {"bf16"}
 
 
 def test_conditions_look_at_architecture_family_and_kind(tmp_path):
@@ -239,7 +248,7 @@ def test_conditions_look_at_architecture_family_and_kind(tmp_path):
         '[[rule]]\nmatch = "*"\ntype = "int6"\n'
         'when = { architecture = "ll*", kind = "model" }\n'
     )
-    asked = ask(recipe=str(path))
+    asked = parse_options(recipe=str(path))
 
     assert types(asked)["v_proj"] == "int6"
     gemma = replace(FACTS, architecture="Gemma3ForCausalLM", family="gemma3")
@@ -250,5 +259,5 @@ def test_conditions_look_at_architecture_family_and_kind(tmp_path):
 
 def test_an_error_is_a_usage_error_for_flags():
     with pytest.raises(UsageError) as caught:
-        ask("fp8")
+        parse_options("fp8")
     assert caught.value.exit_code == 2

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from importer.codecs.spec import parse_target
-from importer.recipes.options import ask
-from importer.recipes.recipe import Depths
+from importer.recipes.options import parse_options
+from importer.recipes.rule import Depths
 from importer.sources.classification import Classification, SourceKind
 
 COLUMNS = ("default int4", "default int8", "default nvfp4", "ollama int4", "ollama nvfp4")
@@ -256,7 +256,7 @@ def check(table, found, columns):
     depths = Depths(name for name, _, _ in rows)
     for column, word in enumerate(columns):
         preset, type_ = word.split()
-        recipe = ask(type_, recipe=preset).resolve(found)
+        recipe = parse_options(type_, recipe=preset).resolve(found)
         expected = {
             name: ALL.split()[column] if cells == ["="] else cells[column]
             for name, _, cells in rows
@@ -285,7 +285,7 @@ EVERY = [
 @pytest.mark.parametrize("type_", ["nvfp4", "mxfp4", "mxfp8", "int2", "int5"])
 @pytest.mark.parametrize("preset", ["default", "uniform"])
 def test_there_is_one_type_where_none_is_promoted(preset, type_):
-    recipe = ask(type_, recipe=preset).resolve(facts())
+    recipe = parse_options(type_, recipe=preset).resolve(facts())
     depths = Depths(())
 
     found = {becomes(recipe, name, shape, depths) for name, shape in EVERY}
@@ -298,7 +298,7 @@ STACKS = (".experts.", ".moe.", ".input_linear.", ".output_linear.")
 
 @pytest.mark.parametrize("type_", ["int4", "int8", "nvfp4", "mxfp8"])
 def test_uniform_quantizes_every_matrix_that_fits(type_):
-    recipe = ask(type_, recipe="uniform").resolve(facts())
+    recipe = parse_options(type_, recipe="uniform").resolve(facts())
     group_size = parse_target(type_).group_size
 
     for name, shape in EVERY:
@@ -312,7 +312,7 @@ def test_uniform_quantizes_every_matrix_that_fits(type_):
 @pytest.mark.parametrize("architecture", [name for name in MODELS if "Gemma4" not in name])
 def test_ollama_is_what_its_policy_says(architecture, type_):
     # formats/ollama-store.md section 7, written down a second time.
-    recipe = ask(type_, recipe="ollama").resolve(facts(architecture))
+    recipe = parse_options(type_, recipe="ollama").resolve(facts(architecture))
     eight = "int8" if type_.startswith("int") else "mxfp8"
     own = {"int4": "int4/64"}.get(type_, type_)
 
@@ -377,7 +377,7 @@ def test_mixed_recipes_decide_as_mlx_lm_does(preset, count, found, group_size):
     own[f"model.layers.{count - 1}.mlp.up_proj"] = count - 1
     own |= dict.fromkeys(("lm_head", "model.embed_tokens", "language_model.lm_head"))
     depths = Depths(f"{path}.weight" for path in own)
-    recipe = ask(recipe=preset, group_size=group_size).resolve(facts())
+    recipe = parse_options(recipe=preset, group_size=group_size).resolve(facts())
 
     for path, index in own.items():
         bits = predicate(path, index, count, low, high)
@@ -388,7 +388,7 @@ def test_mixed_recipes_decide_as_mlx_lm_does(preset, count, found, group_size):
 @pytest.mark.parametrize("preset", MIXED)
 def test_mixed_recipes_know_experts_that_mlx_lm_renames_and_stacks(preset):
     low, high = MIXED[preset]
-    recipe = ask(recipe=preset).resolve(facts())
+    recipe = parse_options(recipe=preset).resolve(facts())
     stem = "model.layers.0.block_sparse_moe.experts"  # one layer gets more bits
     shapes = {
         f"{stem}.0.w1.weight": (64, 64),
@@ -410,7 +410,7 @@ def test_a_vae_is_kept_whole_in_pipelines_alone(preset, architecture):
     rows = [(name, shape) for name, shape, _ in read_table(PIPELINES[architecture])]
     rows = [*(row for row in rows if row[0].startswith("vae/")), ("vae/w.weight", (64, 64))]
     inside, outside = (
-        ask("int8", recipe=preset).resolve(facts("", kind))
+        parse_options("int8", recipe=preset).resolve(facts("", kind))
         for kind in (SourceKind.PIPELINE, SourceKind.MODEL)
     )
 
@@ -437,6 +437,6 @@ def test_a_vae_is_kept_whole_in_pipelines_alone(preset, architecture):
     ],
 )
 def test_what_the_default_keeps_says_why(name, shape, reason):
-    decision = ask("int4").resolve(facts()).decide(name, "BF16", shape, Depths(()))
+    decision = parse_options("int4").resolve(facts()).decide(name, "BF16", shape, Depths(()))
 
     assert (decision.target, decision.reason) == (None, reason)

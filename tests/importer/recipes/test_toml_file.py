@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cli.hints import hint_for
 from importer.codecs.spec import parse_target
-from importer.recipes.recipe import Depths, Misaligned, Rule
+from importer.recipes.recipe import Misaligned
+from importer.recipes.rule import Depths, Rule
 from importer.recipes.toml_file import presets, read_document, read_recipe
 from store.errors import InputError, NotFoundError
 from tests.importer.builders import REPOSITORY
@@ -177,32 +179,32 @@ BAD = {
     "no glob": ('[[rule]]\nmatch = []\ntype = "int4"\n', "expected `match`"),
     "an empty glob": ('[[rule]]\nmatch = ["a", ""]\ntype = "int4"\n', "expected `match`"),
     "no type": (f'{RULE}[[rule]]\nmatch = "a"\n', "rule 2: expected `match`"),
-    "a long glob": (f'[[rule]]\nmatch = "{"*a" * 513}"\ntype = "int4"\n', "longer than any"),
-    "match of numbers": ('[[rule]]\nmatch = [1]\ntype = "int4"\n', "`match` is no text"),
-    "a type that is no text": ('[[rule]]\nmatch = "a"\ntype = 4\n', "`type` is no text"),
-    "no such type": ('[[rule]]\nmatch = "a"\ntype = "fp8"\n', "`fp8` is no type"),
+    "a long glob": (f'[[rule]]\nmatch = "{"*a" * 513}"\ntype = "int4"\n', "longer than a name"),
+    "match of numbers": ('[[rule]]\nmatch = [1]\ntype = "int4"\n', "`match` is neither text"),
+    "a type that is no text": ('[[rule]]\nmatch = "a"\ntype = 4\n', "`type` is not text"),
+    "no such type": ('[[rule]]\nmatch = "a"\ntype = "fp8"\n', "`fp8` is not a type"),
     "no such group size": ('[[rule]]\nmatch = "a"\ntype = "int4/7"\n', "in groups of 7"),
-    "type of a file": (f'type = "int9"\n{RULE}', "`int9` is no type"),
+    "type of a file": (f'type = "int9"\n{RULE}', "`int9` is not a type"),
     "group size of a file": (f"group_size = 7\n{RULE}", "`group_size` is 7"),
     "a huge group size": (f"group_size = {10**4000}\n{RULE}", "`group_size` is 1000"),
     "an integer that Python refuses": (f"group_size = {'9' * 5000}\n{RULE}", "digits"),
-    "a negative number": (f"{RULE}min_elements = -1\n", "`min_elements` is no number of 0"),
-    "a boolean as a number": (f"{RULE}min_elements = true\n", "`min_elements` is no number"),
-    "a float": (f"{RULE}min_elements = 1e3\n", "`min_elements` is no number"),
-    "ndim of text": (f'{RULE}ndim = ["2"]\n', "`ndim` is no list of numbers"),
-    "ndim of booleans": (f"{RULE}ndim = [true]\n", "`ndim` is no list of numbers"),
-    "a number as ndim": (f"{RULE}ndim = 2\n", "`ndim` is no list of numbers"),
+    "a negative number": (f"{RULE}min_elements = -1\n", "`min_elements` is not an integer"),
+    "a boolean as a number": (f"{RULE}min_elements = true\n", "`min_elements` is not an"),
+    "a float": (f"{RULE}min_elements = 1e3\n", "`min_elements` is not an integer"),
+    "ndim of text": (f'{RULE}ndim = ["2"]\n', "`ndim` is not a list of integers"),
+    "ndim of booleans": (f"{RULE}ndim = [true]\n", "`ndim` is not a list of integers"),
+    "a number as ndim": (f"{RULE}ndim = 2\n", "`ndim` is not a list of integers"),
     "optional of text": (f'{RULE}optional = "no"\n', "`optional` is neither true nor false"),
     "layers": (f'{RULE}layers = "0..3"\n', "layers `0..3`, expected 0-3,28-31 or first-last"),
     "misaligned": (f'misaligned = "skip"\n{RULE}', "expected adjust or error or keep"),
-    "experts": (f"experts = 1\n{RULE}", "`experts` is no text"),
+    "experts": (f"experts = 1\n{RULE}", "`experts` is not text"),
     "nonfinite": (f'nonfinite = "yes"\n{RULE}', "expected allow or error"),
-    "an unknown key": (f"grup_size = 64\n{RULE}", "`grup_size` is no key"),
-    "an unknown key of a rule": (f'{RULE}mach = "a"\n', "rule 1: `mach` is no key"),
-    "an unknown condition": (f'{RULE}when = {{ arch = "x" }}\n', "rule 1: when: `arch` is no"),
-    "a condition of numbers": (f"{RULE}when = {{ kind = 1 }}\n", "`kind` is no text"),
+    "an unknown key": (f"grup_size = 64\n{RULE}", "`grup_size` is not a key"),
+    "an unknown key of a rule": (f'{RULE}mach = "a"\n', "rule 1: `mach` is not a key"),
+    "an unknown condition": (f'{RULE}when = {{ arch = "x" }}\n', "rule 1: when: `arch` is not"),
+    "a condition of numbers": (f"{RULE}when = {{ kind = 1 }}\n", "`kind` is neither text"),
     "when as text": (f'{RULE}when = "llama"\n', "rule 1: when: expected a table"),
-    "escape codes": (f'"\\u001b]0;x\\u0007" = 1\n{RULE}', r"`\x1b]0;x\x07` is no key"),
+    "escape codes": (f'"\\u001b]0;x\\u0007" = 1\n{RULE}', r"`\x1b]0;x\x07` is not a key"),
     "escape codes in a type": ('[[rule]]\nmatch = "a"\ntype = "\\u001b[2J"\n', r"\x1b[2J"),
     "deep arrays": ("a = " + "[" * 60_000, ""),
     "a deep key": ("a." * 30_000 + "a = 1\n", "64 parts"),
@@ -228,7 +230,7 @@ def test_a_file_that_is_no_recipe_is_one_clean_error(tmp_path, what):
     assert len(message) < 500
     assert message.isprintable()
     assert (caught.value.code, caught.value.exit_code) == ("E_RECIPE", 3)
-    assert "docs/recipes.md" in caught.value.hint
+    assert "docs/recipes.md" in hint_for(caught.value)
 
 
 def test_a_file_that_is_too_large_is_refused_unread(tmp_path):

@@ -10,7 +10,7 @@ import pytest
 from importer.codecs.registry import codec_for
 from importer.codecs.spec import QUANT_TYPES, with_group_size
 from importer.models.description import describe
-from importer.recipes.options import ask
+from importer.recipes.options import parse_options
 from importer.recipes.recipe import Misaligned
 from importer.verification.compare import compare
 from store import ModelName, Store
@@ -346,7 +346,7 @@ def test_weights_that_are_not_finite_are_a_finding(store, tmp_path):
     ids=lambda how: "-".join(map(str, how.values())),
 )
 def test_what_ingot_quantized_is_its_source_to_the_last_bit(store, fixture, how):
-    create(store, MODELS / fixture, recipe=ask(**how))
+    create(store, MODELS / fixture, recipe=parse_options(**how))
 
     found = compare(store, NAME, MODELS / fixture, jobs=2)
 
@@ -357,7 +357,7 @@ def test_what_ingot_quantized_is_its_source_to_the_last_bit(store, fixture, how)
 def test_a_quantized_tensor_of_another_source_differs(store, tmp_path):
     source, _ = quantized()
     made = model(tmp_path / "q", source)
-    create(store, made, recipe=ask("int4", recipe="uniform"))
+    create(store, made, recipe=parse_options("int4", recipe="uniform"))
     values = bytes(128) + source["a.weight"][2][128:]
     overwrite(made, {"a.weight": ("F32", (4, 64), values)})
 
@@ -367,7 +367,7 @@ def test_a_quantized_tensor_of_another_source_differs(store, tmp_path):
 def test_a_tensor_that_is_not_of_its_recipes_type_is_a_finding(store, tmp_path):
     tensors, _ = quantized()
     made = model(tmp_path / "q", tensors)
-    create(store, made, recipe=ask("int4", recipe="uniform"))
+    create(store, made, recipe=parse_options("int4", recipe="uniform"))
     overwrite(made, {"a.weight": ("F32", (8, 32), tensors["a.weight"][2])})
 
     assert findings(store, made) == [

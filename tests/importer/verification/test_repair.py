@@ -14,8 +14,9 @@ import pytest
 import importer.engine.write
 import importer.verification.rebuild
 import importer.verification.repair
+from cli.views.remake import create_command
 from importer.events import BlobDone, Planned
-from importer.recipes.options import ask
+from importer.recipes.options import parse_options
 from importer.sources import file as source_file
 from importer.verification.repair import Repairer
 from store import Digest, MediaType, ModelName, Store
@@ -191,6 +192,9 @@ OPTIONS = [
     ["-q", "mxfp4", "--recipe", "uniform", "--experts", "stacked"],
     ["-q", "int4", "--on-misaligned", "adjust"],
     ["--recipe", "mixed_4_6"],
+    ["--recipe", "mixed_4_6", "--group-size", "32"],
+    ["-q", "int4/32", "--recipe", "ollama"],
+    ["-q", "int8", "--rule", "*k_proj*=keep", "--rule", "*v_proj*=int4", "--embedding", "bf16"],
 ]
 
 
@@ -214,7 +218,7 @@ def test_a_quantized_model_is_made_again_with_its_own_recipe(store, tmp_path, op
     aside = source.rename(tmp_path / "aside")
     (loss,) = repair(store).losses
     aside.rename(source)
-    run(*shlex.split(loss.command)[1:], store=root).succeeded()
+    run(*shlex.split(create_command(loss.provenance))[1:], store=root).succeeded()
     assert manifest_bytes(store) == before
 
 
@@ -232,7 +236,7 @@ def report_path(store, name="m"):
 
 @each_damage
 def test_a_damaged_report_is_measured_again(store, damage):
-    create(store, MODELS / "tiny-moe", recipe=ask("int4"), report=True)
+    create(store, MODELS / "tiny-moe", recipe=parse_options("int4"), report=True)
     content = report_path(store).read_bytes()
     damage(report_path(store))
 
@@ -245,7 +249,7 @@ def test_a_damaged_report_is_measured_again(store, damage):
 
 
 def test_a_report_is_measured_of_tensors_that_were_healed_before(store):
-    create(store, MODELS / "tiny-moe", recipe=ask("int4"), report=True)
+    create(store, MODELS / "tiny-moe", recipe=parse_options("int4"), report=True)
     config = store.blobs.path(store.catalog.get(ModelName.parse("m")).parse().config.digest)
     paths = sorted(set(store.layout.blobs.iterdir()) - {config})
     for path, damage in zip(paths, DAMAGES * len(paths), strict=False):
@@ -261,7 +265,7 @@ def test_a_report_is_measured_of_tensors_that_were_healed_before(store):
 def test_a_report_of_tensors_that_are_lost_is_lost_with_them(store, tmp_path):
     values = b"\x01\x3c\x10\xbd" * 1024
     source = model(tmp_path / "s", {"a.weight": ("BF16", (32, 64), values)})
-    create(store, source, recipe=ask("int4"), report=True)
+    create(store, source, recipe=parse_options("int4"), report=True)
     flip(blob_of(store, "a.weight"))
     lose(report_path(store))
     model(source, {"a.weight": ("BF16", (32, 64), values[::-1])})
@@ -271,21 +275,21 @@ def test_a_report_of_tensors_that_are_lost_is_lost_with_them(store, tmp_path):
     assert done.repaired == ()
     (loss,) = done.losses
     assert "gives no report of quality: tensors are missing" in " ".join(loss.reasons)
-    assert shlex.split(loss.command)[-1] == "--report"
+    assert shlex.split(create_command(loss.provenance))[-1] == "--report"
 
 
 def test_without_its_source_a_lost_report_is_told_with_its_command(store, tmp_path):
     source = shutil.copytree(MODELS / "tiny-moe", tmp_path / "s")
-    create(store, source, recipe=ask("int4"), report=True)
+    create(store, source, recipe=parse_options("int4"), report=True)
     before = manifest_bytes(store)
     lose(report_path(store))
     aside = source.rename(tmp_path / "aside")
 
     (loss,) = repair(store).losses
 
-    assert loss.command.endswith("--report")
+    assert create_command(loss.provenance).endswith("--report")
     aside.rename(source)
-    run(*shlex.split(loss.command)[1:], store=store.layout.root).succeeded()
+    run(*shlex.split(create_command(loss.provenance))[1:], store=store.layout.root).succeeded()
     assert manifest_bytes(store) == before
     assert is_whole(store)
 
@@ -308,7 +312,7 @@ def test_without_its_source_a_bad_file_leaves_its_name(store, source):
     ]
     assert not path.exists()
     assert [finding.problem for finding in done.remaining] == [Problem.MISSING]
-    assert [(loss.model, loss.command) for loss in done.losses] == [
+    assert [(loss.model, create_command(loss.provenance)) for loss in done.losses] == [
         ("m:latest", f"ingot create m:latest {source}"),
         ("n:tag", f"ingot create n:tag {source}"),
     ]
@@ -566,7 +570,7 @@ def test_without_the_memo_the_source_must_be_given(store, source):
     again = repair(store, "m", source=source)
 
     assert first.losses[0].reasons == ("nothing tells where it was made from",)
-    assert first.losses[0].command == "ingot create m:latest SOURCE"
+    assert create_command(first.losses[0].provenance) == "ingot create m:latest SOURCE"
     assert healed(again) == {"a.weight"}
     assert is_whole(store)
 
@@ -626,7 +630,9 @@ def test_a_torn_manifest_is_told_and_keeps_its_blobs(store, source):
     done = repair(store)
 
     assert [finding.problem for finding in done.remaining] == [Problem.MANIFEST]
-    assert [loss.command for loss in done.losses] == ["ingot create m:latest SOURCE"]
+    assert [create_command(loss.provenance) for loss in done.losses] == [
+        "ingot create m:latest SOURCE"
+    ]
     assert {path.name for path in store.layout.blobs.iterdir()} == before
 
 
@@ -748,7 +754,7 @@ def test_a_recipe_that_is_none_is_told(store, source):
     (loss,) = repair(store, "n", source=source).losses
 
     assert "match" in loss.reasons[0]
-    assert loss.command == f"ingot create n:latest {source} --recipe FILE"
+    assert create_command(loss.provenance) == f"ingot create n:latest {source} --recipe FILE"
 
 
 @pytest.mark.parametrize(
@@ -783,4 +789,4 @@ def test_a_name_and_a_path_are_quoted_for_the_shell(store, tmp_path):
 
     (loss,) = repair(store).losses
 
-    assert loss.command.endswith("/it'\"'\"'s $(here); rm'")
+    assert create_command(loss.provenance).endswith("/it'\"'\"'s $(here); rm'")

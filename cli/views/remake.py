@@ -1,0 +1,47 @@
+"""The command that makes a stored model again."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from importer.models.provenance import Provenance
+from importer.recipes.recipe import Misaligned
+from importer.recipes.replay import RecipeOptions
+
+
+def create_command(made: Provenance) -> str:
+    """Return what the user types to make a model again.
+
+    SOURCE stands for a source that nothing tells, and FILE for a recipe that was a file.
+    """
+    words = ["ingot", "create", str(made.name)]
+    words.append(str(made.sources[-1]) if made.sources else "SOURCE")
+    if made.record.variant is not None:
+        words += ["--variant", made.record.variant]
+    if (options := made.options()) is not None:
+        words += _flags(options)
+    elif made.record.recipe is not None:
+        words += ["--recipe", "FILE"]  # it cannot be read any more
+    if made.report:
+        words.append("--report")
+    return shlex.join(words)
+
+
+def _flags(options: RecipeOptions) -> Iterator[str]:
+    for rule in options.rules:
+        yield from ("--rule", rule)
+    for role, target in options.roles.items():
+        yield from (f"--{role}", target)
+    if options.quantize is not None:
+        yield from ("-q", options.quantize)
+    if options.group_size is not None:
+        yield from ("--group-size", str(options.group_size))
+    if options.needs_file or options.recipe is not None:
+        yield from ("--recipe", options.recipe or "FILE")
+    if options.misaligned is not Misaligned.KEEP:
+        yield from ("--on-misaligned", str(options.misaligned))
+    if options.stacked:
+        yield from ("--experts", "stacked")
+    if options.allow_nonfinite:
+        yield "--allow-nonfinite"
