@@ -23,7 +23,7 @@ class TensorPlan:
     """What becomes of one tensor.
 
     Attributes:
-        name: in the blob.
+        name: in the model, with its component.
         dtype: of the source.
         shape: in elements, of what the sources are together.
         sources: whose bytes follow each other; more than one where experts are stacked.
@@ -38,6 +38,11 @@ class TensorPlan:
     decision: Decision
     codec: Codec
     parts: tuple[Part, ...]
+
+    @property
+    def key(self) -> str:
+        """Its name in the blob."""
+        return self.name
 
     @property
     def target(self) -> Target:

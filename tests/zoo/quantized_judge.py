@@ -19,7 +19,7 @@ import mlx.core as mx
 import numpy as np
 import safetensors
 
-from tests.zoo.readers import NAMESPACE, TENSOR, Checkpoint, Tensor, read_source
+from tests.zoo.readers import NAMESPACE, TENSOR, Checkpoint, Tensor, groups, read_source
 
 TYPES: Final = {f"int{bits}": (bits, "affine") for bits in (2, 3, 4, 5, 6, 8)} | {
     "nvfp4": (4, "nvfp4"),
@@ -32,6 +32,8 @@ EIGHT_BITS: Final = {"int4": "int8", "int8": "int8"}
 """Of the family; all others have mxfp8."""
 FLOATS: Final = {"F32": mx.float32, "F16": mx.float16, "BF16": mx.bfloat16}
 FEWEST: Final = 1024
+FACTS: Final = ("quant_type", "group_size")
+"""What metadata says of a quantized tensor."""
 
 KEPT: Final = ("embed", "norm", "ln_", "vision", "visual", "audio", "router")
 MODULES: Final = (
@@ -118,6 +120,11 @@ def judge(source: Path, store: Path, name: str, asked: QuantizeOptions) -> Verdi
     vaes = frozenset(_vaes(source))
     pipeline = (source / "model_index.json").exists()
     stored = _read(store, name)
+    stored_groups = {
+        name: (one.layer, one.metadata)
+        for name, one in stored.items()
+        if "dtype" not in one.layer
+    }
     verdict = Verdict(tensors=len(found.tensors))
     for unit in _units(found, stacked=asked.stacked):
         wanted = _wanted(unit.first, unit.tensor, asked, pipeline=pipeline, vaes=vaes)
@@ -127,6 +134,7 @@ def judge(source: Path, store: Path, name: str, asked: QuantizeOptions) -> Verdi
         elif wanted:
             verdict.misfits += unit.count
         verdict.differences += _compare(unit, target, stored)
+    verdict.differences += _global_keys(stored_groups)
     verdict.differences += [f"{extra} is no tensor of the source" for extra in sorted(stored)]
     return verdict
 
@@ -177,20 +185,30 @@ def _vaes(source: Path) -> Iterator[str]:
 
 
 def _units(source: Checkpoint, *, stacked: bool) -> Iterator[_Unit]:
+    units: dict[str, tuple[str, Tensor, int]] = {}
     stacks: dict[str, dict[int, str]] = {}
+    below: dict[str, str] = {}
     for name, tensor in source.tensors.items():
-        group = source.groups.get(name)
-        number, _, projection = name.removeprefix(f"{group}.").partition(".")
-        if stacked and group and number.isdigit():
-            stacks.setdefault(f"{group}.{projection}", {})[int(number)] = name
+        experts = source.below.get(name)
+        number, _, projection = name.removeprefix(f"{experts}.").partition(".")
+        whole = name
+        if stacked and experts and number.isdigit():
+            whole = f"{experts}.{projection}"
+            stacks.setdefault(whole, {})[int(number)] = name
         else:
-            yield _Unit(name, name, tensor, 1, group)
-    for name, experts in stacks.items():
-        tensors = [source.tensors[experts[number]] for number in range(len(experts))]
+            units[name] = name, tensor, 1
+        if experts:
+            below[whole] = experts
+    for whole, experts_of in stacks.items():
+        tensors = [source.tensors[experts_of[number]] for number in range(len(experts_of))]
         first = tensors[0]
         data = b"".join(tensor.data for tensor in tensors)
-        whole = Tensor(first.dtype, (len(tensors), *first.shape), data)
-        yield _Unit(name, experts[0], whole, len(tensors), source.groups[experts[0]])
+        tensor = Tensor(first.dtype, (len(tensors), *first.shape), data)
+        units[whole] = experts_of[0], tensor, len(tensors)
+    shapes = {name: tensor.shape for name, (_, tensor, _) in units.items()}
+    shared = groups(shapes, below, is_quantized=False)
+    for name, (one, tensor, count) in units.items():
+        yield _Unit(name, one, tensor, count, shared.get(name))
 
 
 def _compare(unit: _Unit, target: Target | None, stored: dict[str, _Stored]) -> Iterator[str]:
@@ -205,10 +223,9 @@ def _compare(unit: _Unit, target: Target | None, stored: dict[str, _Stored]) -> 
         if unit.name + suffix in stored
     }
     parts[""] = there.tensor
-    facts = [
-        there.metadata.get(f"{unit.name}.{key}") or there.metadata.get(key)
-        for key in ("quant_type", "group_size")
-    ]
+    # A member of a group is described by keys of its own.
+    own = f"{unit.name}." if unit.group else ""
+    facts = [there.metadata.get(own + key) for key in FACTS]
     if len(parts) == 1:
         if target:
             yield f"{unit.name} is kept, expected {target}"
@@ -221,6 +238,23 @@ def _compare(unit: _Unit, target: Target | None, stored: dict[str, _Stored]) -> 
     expected = _quantize(unit.tensor, *facts)
     if parts != expected:
         yield f"{unit.name} is {parts}, MLX makes {expected}"
+
+
+def _global_keys(
+    stored: Mapping[str, tuple[Mapping[str, Any], Mapping[str, str]]],
+) -> Iterator[str]:
+    """Say which groups have global keys that do not hold for all members, or lack them."""
+    layers: dict[str, tuple[Mapping[str, str], list[str]]] = {}
+    for name, (layer, metadata) in stored.items():
+        layers.setdefault(layer["name"], (metadata, []))[1].append(name)
+    for layer_name, (metadata, keys) in layers.items():
+        members = [
+            key for key in keys if key.removesuffix(".scale").removesuffix(".bias") == key
+        ]
+        kinds = {tuple(metadata.get(f"{key}.{fact}") for fact in FACTS) for key in members}
+        alike = kinds.pop() if len(kinds) == 1 else (None, None)
+        if (said := tuple(map(metadata.get, FACTS))) != alike:
+            yield f"{layer_name} says {said} of all members, expected {alike}"
 
 
 def _compare_layer(unit: _Unit, layer: Mapping[str, Any]) -> Iterator[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,7 +48,8 @@ class Checkpoint:
     Attributes:
         files: media type and bytes of each.
         components: directories with weights, empty where the source itself has them.
-        groups: the tensors that do not have a blob of their own, with the name of its layer.
+        below: the tensors below experts, with the name that the experts share.
+        groups: those that do not have a blob of their own, with the name of its layer.
         blobs: distinct, with their sizes.
         problems: of the stored model alone, as sentences.
     """
@@ -55,6 +57,7 @@ class Checkpoint:
     tensors: dict[str, Tensor] = field(default_factory=dict)
     files: dict[str, tuple[str, bytes]] = field(default_factory=dict)
     components: list[str] = field(default_factory=list)
+    below: dict[str, str] = field(default_factory=dict)
     groups: dict[str, str] = field(default_factory=dict)
     blobs: dict[str, int] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
@@ -72,10 +75,41 @@ def read_source(source: Path, variant: str | None) -> Checkpoint:
             for name, tensor in _read_safetensors(file).items():
                 assert prefix + name not in checkpoint.tensors, name
                 checkpoint.tensors[prefix + name] = tensor
-                if group := _group(name):
-                    checkpoint.groups[prefix + name] = prefix + group
+                if experts := _experts(name):
+                    checkpoint.below[prefix + name] = prefix + experts
+    is_quantized = _is_quantized(source)
+    shapes = {name: tensor.shape for name, tensor in checkpoint.tensors.items()}
+    checkpoint.groups = groups(shapes, checkpoint.below, is_quantized=is_quantized)
     assert checkpoint.tensors, source
     return checkpoint
+
+
+def groups(
+    shapes: Mapping[str, tuple[int, ...]], below: Mapping[str, str], *, is_quantized: bool
+) -> dict[str, str]:
+    """Return which tensors share a blob, with its layer's name.
+
+    Below experts `.weight` matrices do, and whatever has three dimensions; where the source is
+    quantized, all but biases. One alone does not.
+
+    Args:
+        shapes: of all tensors.
+        below: those below experts, with the name that these share.
+        is_quantized: whether the source is.
+    """
+    found = {}
+    for name, experts in below.items():
+        rank = len(shapes[name])
+        is_matrix = rank == 2 and name.endswith(".weight")
+        if not name.endswith("bias") if is_quantized else is_matrix or rank == 3:
+            found[name] = experts
+    sizes = Counter(found.values())
+    return {name: experts for name, experts in found.items() if sizes[experts] > 1}
+
+
+def _is_quantized(source: Path) -> bool:
+    config = source / "config.json"
+    return config.exists() and "quantization_config" in json.loads(config.read_bytes())
 
 
 def _components(source: Path) -> Iterator[str]:
@@ -105,7 +139,7 @@ def _weights(directory: Path, variant: str | None) -> list[Path]:
     return []
 
 
-def _group(name: str) -> str | None:
+def _experts(name: str) -> str | None:
     parts = name.split(".")
     for block in range(len(parts) - 1):
         if parts[block] in BLOCKS and parts[block + 1].isdigit():
