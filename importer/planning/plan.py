@@ -41,8 +41,9 @@ class TensorPlan:
 
     @property
     def key(self) -> str:
-        """Its name in the blob."""
-        return self.name
+        """Its name in the blob, which does not tell the component."""
+        component = self.sources[0].component
+        return self.name.removeprefix(f"{component}/") if component else self.name
 
     @property
     def target(self) -> Target:

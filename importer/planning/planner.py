@@ -127,11 +127,9 @@ def _part(
 
 
 def _prefix(plan: TensorPlan) -> str | None:
-    # Of the tensor's own name: a component called `layers.0` is not a block.
-    source = plan.sources[0]
-    own = plan.name[len(source.name) - len(source.own_name) :]
-    prefix = prefix_of(own)
-    return None if prefix is None else plan.name.removesuffix(own) + prefix
+    # Of the key: a component called `layers.0` is not a block.
+    prefix = prefix_of(plan.key)
+    return None if prefix is None else plan.name.removesuffix(plan.key) + prefix
 
 
 def _bytewise(plan: TensorPlan) -> bytes:

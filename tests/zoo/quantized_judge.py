@@ -19,7 +19,17 @@ import mlx.core as mx
 import numpy as np
 import safetensors
 
-from tests.zoo.readers import NAMESPACE, TENSOR, Checkpoint, Tensor, groups, read_source
+from tests.zoo.readers import (
+    FACTS,
+    NAMESPACE,
+    TENSOR,
+    Checkpoint,
+    Tensor,
+    component_prefix,
+    global_keys,
+    groups,
+    read_source,
+)
 
 TYPES: Final = {f"int{bits}": (bits, "affine") for bits in (2, 3, 4, 5, 6, 8)} | {
     "nvfp4": (4, "nvfp4"),
@@ -32,8 +42,6 @@ EIGHT_BITS: Final = {"int4": "int8", "int8": "int8"}
 """Of the family; all others have mxfp8."""
 FLOATS: Final = {"F32": mx.float32, "F16": mx.float16, "BF16": mx.bfloat16}
 FEWEST: Final = 1024
-FACTS: Final = ("quant_type", "group_size")
-"""What metadata says of a quantized tensor."""
 
 KEPT: Final = ("embed", "norm", "ln_", "vision", "visual", "audio", "router")
 MODULES: Final = (
@@ -119,7 +127,7 @@ def judge(source: Path, store: Path, name: str, asked: QuantizeOptions) -> Verdi
     found = read_source(source, None)
     vaes = frozenset(_vaes(source))
     pipeline = (source / "model_index.json").exists()
-    stored = _read(store, name)
+    stored = _read(store, name, found.components)
     stored_groups = {
         name: (one.layer, one.metadata)
         for name, one in stored.items()
@@ -134,7 +142,7 @@ def judge(source: Path, store: Path, name: str, asked: QuantizeOptions) -> Verdi
         elif wanted:
             verdict.misfits += unit.count
         verdict.differences += _compare(unit, target, stored)
-    verdict.differences += _global_keys(stored_groups)
+    verdict.differences += global_keys(stored_groups)
     verdict.differences += [f"{extra} is no tensor of the source" for extra in sorted(stored)]
     return verdict
 
@@ -240,23 +248,6 @@ def _compare(unit: _Unit, target: Target | None, stored: dict[str, _Stored]) -> 
         yield f"{unit.name} is {parts}, MLX makes {expected}"
 
 
-def _global_keys(
-    stored: Mapping[str, tuple[Mapping[str, Any], Mapping[str, str]]],
-) -> Iterator[str]:
-    """Say which groups have global keys that do not hold for all members, or lack them."""
-    layers: dict[str, tuple[Mapping[str, str], list[str]]] = {}
-    for name, (layer, metadata) in stored.items():
-        layers.setdefault(layer["name"], (metadata, []))[1].append(name)
-    for layer_name, (metadata, keys) in layers.items():
-        members = [
-            key for key in keys if key.removesuffix(".scale").removesuffix(".bias") == key
-        ]
-        kinds = {tuple(metadata.get(f"{key}.{fact}") for fact in FACTS) for key in members}
-        alike = kinds.pop() if len(kinds) == 1 else (None, None)
-        if (said := tuple(map(metadata.get, FACTS))) != alike:
-            yield f"{layer_name} says {said} of all members, expected {alike}"
-
-
 def _compare_layer(unit: _Unit, layer: Mapping[str, Any]) -> Iterator[str]:
     expected = {"name": unit.group or unit.name}
     if unit.group is None:
@@ -285,15 +276,22 @@ def _quantize(tensor: Tensor, kind: str, group_size: str) -> dict[str, Tensor]:
     }
 
 
-def _read(store: Path, name: str) -> dict[str, _Stored]:
+def _read(store: Path, name: str, components: list[str]) -> dict[str, _Stored]:
     manifest = json.loads((store / NAMESPACE / name / "latest").read_bytes())
     found: dict[str, _Stored] = {}
     for layer in manifest["layers"]:
         if layer["mediaType"] == TENSOR:
             data = (store / "blobs" / layer["digest"].replace(":", "-")).read_bytes()
             header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-            for key, entry in safetensors.deserialize(data):
+            component = component_prefix(layer["name"], components)
+            metadata = {
+                # The global keys have no tensor's name, and so no component.
+                key if key in FACTS else component + key: value
+                for key, value in header.get("__metadata__", {}).items()
+            }
+            for own, entry in safetensors.deserialize(data):
+                key = component + own
                 assert key not in found, f"{key} is stored twice"
                 tensor = Tensor(entry["dtype"], tuple(entry["shape"]), bytes(entry["data"]))
-                found[key] = _Stored(layer, header.get("__metadata__", {}), tensor)
+                found[key] = _Stored(layer, metadata, tensor)
     return found

@@ -28,6 +28,9 @@ FOREIGN: Final = (".bin", ".pt", ".pth", ".h5", ".msgpack", ".ot", ".onnx", ".gg
 BLOCKS: Final = ("layers", "blocks", "h")
 EXPERTS: Final = ("experts", "shared_experts", "shared_expert", "shared_mlp", "switch_mlp")
 
+FACTS: Final = ("quant_type", "group_size")
+"""What metadata says of a quantized tensor."""
+
 
 class Tensor(NamedTuple):
     """A tensor, all of it."""
@@ -181,7 +184,8 @@ def read_stored(store: Path, name: str) -> Checkpoint:
     """Read a model from manifest and blobs; what contradicts itself is a problem."""
     checkpoint = Checkpoint()
     manifest = json.loads((store / NAMESPACE / name / "latest").read_bytes())
-    _read_blob(store, manifest["config"], checkpoint)
+    config = json.loads(_read_blob(store, manifest["config"], checkpoint).read_bytes())
+    checkpoint.components = config["ingot"].get("components", [])
     if manifest["config"]["mediaType"] != CONFIG:
         checkpoint.problems.append(f"config is {manifest['config']['mediaType']}")
     order = []
@@ -211,9 +215,16 @@ def _read_blob(store: Path, layer: Mapping[str, Any], checkpoint: Checkpoint) ->
     return path
 
 
+def component_prefix(layer: str, components: list[str]) -> str:
+    """Return what a layer's name has in front of the keys in its blob."""
+    return next((f"{one}/" for one in components if layer.startswith(f"{one}/")), "")
+
+
 def _add_tensors(
     checkpoint: Checkpoint, layer: Mapping[str, Any], tensors: Mapping[str, Tensor]
 ) -> None:
+    prefix = component_prefix(layer["name"], checkpoint.components)
+    tensors = {prefix + key: tensor for key, tensor in tensors.items()}
     for name, tensor in tensors.items():
         if name in checkpoint.tensors:
             checkpoint.problems.append(f"{name} is stored twice")
@@ -225,3 +236,20 @@ def _add_tensors(
         found = {name: tensor[:2] for name, tensor in tensors.items()}
         if found != expected:
             checkpoint.problems.append(f"layer says {expected}, its blob {found}")
+
+
+def global_keys(
+    stored: Mapping[str, tuple[Mapping[str, Any], Mapping[str, str]]],
+) -> Iterator[str]:
+    """Say which groups have global keys that do not hold for all members, or lack them."""
+    layers: dict[str, tuple[Mapping[str, str], list[str]]] = {}
+    for name, (layer, metadata) in stored.items():
+        layers.setdefault(layer["name"], (metadata, []))[1].append(name)
+    for layer_name, (metadata, keys) in layers.items():
+        members = [
+            key for key in keys if key.removesuffix(".scale").removesuffix(".bias") == key
+        ]
+        kinds = {tuple(metadata.get(f"{key}.{fact}") for fact in FACTS) for key in members}
+        alike = kinds.pop() if len(kinds) == 1 else (None, None)
+        if (said := tuple(map(metadata.get, FACTS))) != alike:
+            yield f"{layer_name} says {said} of all members, expected {alike}"
