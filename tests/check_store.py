@@ -178,6 +178,8 @@ def _check_layer(store: Path, digest: str, layer: dict[str, Any]) -> list[str]:
 def check_tensor_blob(path: Path, name: str) -> dict[str, Any]:
     """Return the header's entries of a well-formed tensor blob of the layer `name`.
 
+    Keys are the layer's name, or begin with it; a component may be missing in front.
+
     Raises:
         ValueError: it is not one. KeyError, TypeError, AttributeError: so too.
     """
@@ -190,7 +192,7 @@ def check_tensor_blob(path: Path, name: str) -> dict[str, Any]:
     if list(header) != sorted(header) or not _has_sorted_metadata(header):
         raise ValueError(f"header keys {list(header)} are not sorted")
     entries = {key: entry for key, entry in header.items() if key != "__metadata__"}
-    if not entries or not all(key == name or key.startswith(f"{name}.") for key in entries):
+    if not any(_are_named(entries, own) for own in _own_names(name)):
         raise ValueError(f"layer name {name!r} is no prefix of {list(entries)}")
     end = 0
     for entry in sorted(entries.values(), key=lambda entry: entry["data_offsets"]):
@@ -202,6 +204,15 @@ def check_tensor_blob(path: Path, name: str) -> dict[str, Any]:
     if end != data_bytes:
         raise ValueError(f"offsets cover {end} of {data_bytes} bytes")
     return entries
+
+
+def _own_names(name: str) -> list[str]:
+    parts = name.split("/")
+    return ["/".join(parts[start:]) for start in range(len(parts))]
+
+
+def _are_named(keys: Mapping[str, Any], own: str) -> bool:
+    return bool(keys) and all(key == own or key.startswith(f"{own}.") for key in keys)
 
 
 def _has_sorted_metadata(header: dict[str, Any]) -> bool:

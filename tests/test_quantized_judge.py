@@ -15,6 +15,7 @@ from tests.zoo.quantized_judge import QuantizeOptions, judge
 
 MOE = MODELS / "tiny-moe"
 DOWN = "model.layers.0.mlp.down_proj.weight"
+EXPERTS = "model.layers.1.mlp.experts"
 NORM = "model.norm.weight"
 WAYS = [
     QuantizeOptions("int4"),
@@ -113,6 +114,31 @@ def test_other_metadata_is_seen(store):
     damage(blob(store, DOWN), lambda content: content.replace(b'"nvfp4"', b'"mxfp4"'))
 
     assert f"{DOWN} is ['mxfp4', '16'], expected" in only_difference(store)
+
+
+@pytest.mark.parametrize(
+    ("asked", "global_keys"),
+    [
+        (WAYS[1], {"quant_type": None, "group_size": None}),
+        (WAYS[0], {"quant_type": "int4", "group_size": "32"}),
+    ],
+    ids=["absent", "present"],
+)
+def test_other_global_keys_of_a_group_are_seen(tmp_path, asked, global_keys):
+    store = quantize(tmp_path / "store", asked)
+
+    def change(content):
+        end = 8 + int.from_bytes(content[:8], "little")
+        header = json.loads(content[8:end])
+        changed = header["__metadata__"] | global_keys
+        header["__metadata__"] = {key: value for key, value in changed.items() if value}
+        text = json.dumps(header).encode()
+        return len(text).to_bytes(8, "little") + text + content[end:]
+
+    damage(blob(store, EXPERTS), change)
+
+    (difference,) = judge(MOE, store.layout.root, "m", asked).differences
+    assert f"{EXPERTS} says" in difference
 
 
 def test_a_tensor_that_is_gone_is_seen(store):

@@ -1,4 +1,4 @@
-"""Which tensors share a blob: the experts of one layer."""
+"""Tell which tensors share a blob: the weights of the experts of one layer."""
 
 from __future__ import annotations
 
@@ -15,17 +15,42 @@ _GROUP: Final = re.compile(
     r"(?:experts|shared_experts|shared_expert|shared_mlp|switch_mlp)(?=\..)"
 )
 
+_MATRIX: Final = 2
+_STACK: Final = 3
 
-def group_of(name: str) -> str | None:
-    """The group of a tensor, which names the group's blob, or None for a blob of its own."""
+
+def prefix_of(name: str) -> str | None:
+    """Return the part of a tensor's name that it shares with the experts of its layer.
+
+    It names their group's blob. None where the tensor is not below experts.
+    """
     match = _GROUP.match(name)
     return match[0] if match else None
 
 
-def stacks_of(group: str, members: Iterable[str]) -> dict[str, list[str]]:
-    """Which members are the same tensor of all experts, which one stacked tensor can hold.
+def joins(name: str, shape: tuple[int, ...], *, prequantized: bool) -> bool:
+    """Tell whether a tensor below experts shares their blob; the others have one of their own.
+
+    Matrices do, and stacks of them, as in Ollama's blobs. A router's bias is not one of them.
 
     Args:
+        name: of the tensor.
+        shape: of the tensor.
+        prequantized: whether the source is quantized already. What is stored of a weight then
+            has many names and shapes, and stays together: DeepSeek-V3 in AWQ would have
+            133 000 blobs otherwise.
+    """
+    if prequantized:
+        return not name.endswith("bias")
+    is_matrix = len(shape) == _MATRIX and name.endswith(".weight")
+    return is_matrix or len(shape) == _STACK
+
+
+def stacks_of(group: str, members: Iterable[str]) -> dict[str, list[str]]:
+    """Find the members that are the same tensor of all experts: one stacked tensor holds them.
+
+    Args:
+        group: their common prefix.
         members: names, such as `…experts.7.up_proj.weight`.
 
     Returns:

@@ -47,6 +47,12 @@ class TensorPlan:
         return self.sources[0].dtype
 
     @property
+    def key(self) -> str:
+        """Its name in the blob, which does not tell the component."""
+        component = self.sources[0].component
+        return self.name.removeprefix(f"{component}/") if component else self.name
+
+    @property
     def target(self) -> Target:
         """What it becomes, or None where it is kept."""
         return self.decision.target

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator
 
 from importer.codecs.base import Part, Transcoder
 from importer.codecs.registry import transcoder_for
-from importer.codecs.spec import QuantSpec
-from importer.planning.groups import group_of, stacks_of
+from importer.planning.groups import joins, prefix_of, stacks_of
 from importer.planning.plan import BlobPlan, FilePlan, Plan, TensorPlan
 from importer.recipes.recipe import Decision, Recipe
 from importer.recipes.rule import Depths
@@ -18,9 +16,8 @@ from importer.sources.inventory import Inventory
 from importer.sources.tensor import SourceTensor
 from store import limits
 from store.errors import InputError, UnsupportedError
+from store.tensorblob import quant_metadata
 from store.tensorfile import LENGTH_BYTES, encode_header
-
-_METADATA_KEYS: Final = ("quant_type", "group_size")
 
 
 def make_plan(inventory: Inventory, classification: Classification, recipe: Recipe) -> Plan:
@@ -32,8 +29,7 @@ def make_plan(inventory: Inventory, classification: Classification, recipe: Reci
         UnsupportedError: more tensors than a manifest may name, or quantized already.
     """
     _check_not_quantized(classification, recipe)
-    singles: list[TensorPlan] = []
-    groups: dict[str, list[TensorPlan]] = {}
+    tensors: list[TensorPlan] = []
     depths = Depths(tensor.name for tensor in inventory.tensors)
     decisions: dict[tuple[object, ...], Decision] = {}
     for tensor in inventory.tensors:
@@ -44,20 +40,14 @@ def make_plan(inventory: Inventory, classification: Classification, recipe: Reci
         # What a scheme made of several arrays and nobody wants otherwise stays those arrays.
         is_whole = tensor.is_ours or decision.target is not None
         for source in (tensor,) if is_whole else tensor.stored():
-            planned = _plan_tensor(source.name, source.shape, (source,), decision)
-            group = _group_of(source)
-            if group is None:
-                singles.append(planned)
-            else:
-                groups.setdefault(group, []).append(planned)
+            tensors.append(_plan_tensor(source.name, source.shape, (source,), decision))
     used = {decision.rule.index for decision in decisions.values()}
     recipe.check_used(used, [tensor.name for tensor in inventory.tensors])
-    _check_count(len(singles) + len(groups))
-    notes = []
+    notes: list[str] = []
     if recipe.stacked:
-        for name, members in groups.items():
-            groups[name], note = _stack(name, members)
-            notes += note
+        tensors, notes = _stack_all(tensors)
+    singles, groups = _part(tensors, prequantized=classification.scheme is not None)
+    _check_count(len(singles) + len(groups))
     blobs = [_plan_blob(plan.name, (plan,), is_group=False) for plan in singles]
     order = sorted(groups, key=lambda name: name.encode())
     blobs += [_plan_blob(name, tuple(groups[name]), is_group=True) for name in order]
@@ -84,7 +74,22 @@ def _parts(transcoder: Transcoder, shape: tuple[int, ...]) -> tuple[Part, ...]:
     return transcoder.parts(shape)
 
 
-def _stack(group: str, members: list[TensorPlan]) -> tuple[list[TensorPlan], list[str]]:
+def _stack_all(tensors: list[TensorPlan]) -> tuple[list[TensorPlan], list[str]]:
+    """Stack what experts have in common; say what cannot be stacked."""
+    below: dict[str, list[TensorPlan]] = {}
+    made: list[TensorPlan] = []
+    notes: list[str] = []
+    for plan in tensors:
+        prefix = _prefix(plan)
+        (made if prefix is None else below.setdefault(prefix, [])).append(plan)
+    for prefix, members in below.items():
+        stacked, told = _stack(prefix, members)
+        made += stacked
+        notes += told
+    return sorted(made, key=_bytewise), notes
+
+
+def _stack(group: str, members: list[TensorPlan]) -> tuple[Iterable[TensorPlan], list[str]]:
     # Each projection of all experts becomes one tensor [experts, ...].
     by_name = {member.name: member for member in members}
     notes = []
@@ -106,42 +111,51 @@ def _stack(group: str, members: list[TensorPlan]) -> tuple[list[TensorPlan], lis
         sources = tuple(source for plan in plans for source in plan.sources)
         shape = (len(plans), *first.shape)
         by_name[name] = _plan_tensor(name, shape, sources, first.decision)
-    return [by_name[name] for name in sorted(by_name, key=str.encode)], notes
+    return by_name.values(), notes
 
 
-def _group_of(tensor: SourceTensor) -> str | None:
-    # On the tensor's own name: a component called `layers.0` is no block.
-    group = group_of(tensor.own_name)
-    if group is None or not tensor.component:
-        return group
-    return f"{tensor.component}/{group}"
+def _part(
+    tensors: list[TensorPlan], *, prequantized: bool
+) -> tuple[list[TensorPlan], dict[str, list[TensorPlan]]]:
+    """Part tensors, which are sorted, into those with a blob of their own and groups."""
+    singles: list[TensorPlan] = []
+    groups: dict[str, list[TensorPlan]] = {}
+    for plan in tensors:
+        prefix = _prefix(plan)
+        if prefix is None or not joins(plan.name, plan.shape, prequantized=prequantized):
+            singles.append(plan)
+        else:
+            groups.setdefault(prefix, []).append(plan)
+    # A single tensor is not a group.
+    singles += [members[0] for members in groups.values() if len(members) == 1]
+    groups = {name: members for name, members in groups.items() if len(members) > 1}
+    return sorted(singles, key=_bytewise), groups
+
+
+def _prefix(plan: TensorPlan) -> str | None:
+    # Of the key: a component called `layers.0` is not a block.
+    prefix = prefix_of(plan.key)
+    return None if prefix is None else plan.name.removesuffix(plan.key) + prefix
+
+
+def _bytewise(plan: TensorPlan) -> bytes:
+    return plan.name.encode()
 
 
 def _plan_blob(name: str, tensors: tuple[TensorPlan, ...], *, is_group: bool) -> BlobPlan:
     entries = [
-        (plan.name + part.suffix, part.dtype, part.shape, part.nbytes)
+        (plan.key + part.suffix, part.dtype, part.shape, part.nbytes)
         for plan in tensors
         for part in plan.parts
     ]
-    header = encode_header(entries, _metadata(tensors))
+    header = encode_header(entries, quant_metadata(map(_declared, tensors)))
     nbytes = len(header) + sum(plan.nbytes for plan in tensors)
     return BlobPlan(name, tensors, is_group, header, nbytes)
 
 
-def _metadata(tensors: tuple[TensorPlan, ...]) -> dict[str, str]:
-    quantized = {plan.name: plan.quant for plan in tensors if plan.quant is not None}
-    kinds = set(quantized.values())
-    if len(kinds) == 1:
-        return dict(zip(_METADATA_KEYS, _facts(kinds.pop()), strict=True))
-    return {
-        f"{name}.{key}": fact
-        for name, quant in quantized.items()
-        for key, fact in zip(_METADATA_KEYS, _facts(quant), strict=True)
-    }
-
-
-def _facts(quant: QuantSpec) -> tuple[str, str]:
-    return quant.name, str(quant.group_size)
+def _declared(plan: TensorPlan) -> tuple[str, tuple[str, int] | None]:
+    quant = plan.quant
+    return plan.key, None if quant is None else (quant.name, quant.group_size)
 
 
 def _check_not_quantized(classification: Classification, recipe: Recipe) -> None:

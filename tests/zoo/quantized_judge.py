@@ -19,7 +19,17 @@ import mlx.core as mx
 import numpy as np
 import safetensors
 
-from tests.zoo.readers import NAMESPACE, TENSOR, Checkpoint, Tensor, read_source
+from tests.zoo.readers import (
+    FACTS,
+    NAMESPACE,
+    TENSOR,
+    Checkpoint,
+    Tensor,
+    component_prefix,
+    global_keys,
+    groups,
+    read_source,
+)
 
 TYPES: Final = {f"int{bits}": (bits, "affine") for bits in (2, 3, 4, 5, 6, 8)} | {
     "nvfp4": (4, "nvfp4"),
@@ -117,7 +127,12 @@ def judge(source: Path, store: Path, name: str, asked: QuantizeOptions) -> Verdi
     found = read_source(source, None)
     vaes = frozenset(_vaes(source))
     pipeline = (source / "model_index.json").exists()
-    stored = _read(store, name)
+    stored = _read(store, name, found.components)
+    stored_groups = {
+        name: (one.layer, one.metadata)
+        for name, one in stored.items()
+        if "dtype" not in one.layer
+    }
     verdict = Verdict(tensors=len(found.tensors))
     for unit in _units(found, stacked=asked.stacked):
         wanted = _wanted(unit.first, unit.tensor, asked, pipeline=pipeline, vaes=vaes)
@@ -127,6 +142,7 @@ def judge(source: Path, store: Path, name: str, asked: QuantizeOptions) -> Verdi
         elif wanted:
             verdict.misfits += unit.count
         verdict.differences += _compare(unit, target, stored)
+    verdict.differences += global_keys(stored_groups)
     verdict.differences += [f"{extra} is no tensor of the source" for extra in sorted(stored)]
     return verdict
 
@@ -177,20 +193,30 @@ def _vaes(source: Path) -> Iterator[str]:
 
 
 def _units(source: Checkpoint, *, stacked: bool) -> Iterator[_Unit]:
+    units: dict[str, tuple[str, Tensor, int]] = {}
     stacks: dict[str, dict[int, str]] = {}
+    below: dict[str, str] = {}
     for name, tensor in source.tensors.items():
-        group = source.groups.get(name)
-        number, _, projection = name.removeprefix(f"{group}.").partition(".")
-        if stacked and group and number.isdigit():
-            stacks.setdefault(f"{group}.{projection}", {})[int(number)] = name
+        experts = source.below.get(name)
+        number, _, projection = name.removeprefix(f"{experts}.").partition(".")
+        whole = name
+        if stacked and experts and number.isdigit():
+            whole = f"{experts}.{projection}"
+            stacks.setdefault(whole, {})[int(number)] = name
         else:
-            yield _Unit(name, name, tensor, 1, group)
-    for name, experts in stacks.items():
-        tensors = [source.tensors[experts[number]] for number in range(len(experts))]
+            units[name] = name, tensor, 1
+        if experts:
+            below[whole] = experts
+    for whole, experts_of in stacks.items():
+        tensors = [source.tensors[experts_of[number]] for number in range(len(experts_of))]
         first = tensors[0]
         data = b"".join(tensor.data for tensor in tensors)
-        whole = Tensor(first.dtype, (len(tensors), *first.shape), data)
-        yield _Unit(name, experts[0], whole, len(tensors), source.groups[experts[0]])
+        tensor = Tensor(first.dtype, (len(tensors), *first.shape), data)
+        units[whole] = experts_of[0], tensor, len(tensors)
+    shapes = {name: tensor.shape for name, (_, tensor, _) in units.items()}
+    shared = groups(shapes, below, is_quantized=False)
+    for name, (one, tensor, count) in units.items():
+        yield _Unit(name, one, tensor, count, shared.get(name))
 
 
 def _compare(unit: _Unit, target: Target | None, stored: dict[str, _Stored]) -> Iterator[str]:
@@ -205,10 +231,9 @@ def _compare(unit: _Unit, target: Target | None, stored: dict[str, _Stored]) -> 
         if unit.name + suffix in stored
     }
     parts[""] = there.tensor
-    facts = [
-        there.metadata.get(f"{unit.name}.{key}") or there.metadata.get(key)
-        for key in ("quant_type", "group_size")
-    ]
+    # A member of a group is described by keys of its own.
+    own = f"{unit.name}." if unit.group else ""
+    facts = [there.metadata.get(own + key) for key in FACTS]
     if len(parts) == 1:
         if target:
             yield f"{unit.name} is kept, expected {target}"
@@ -251,15 +276,22 @@ def _quantize(tensor: Tensor, kind: str, group_size: str) -> dict[str, Tensor]:
     }
 
 
-def _read(store: Path, name: str) -> dict[str, _Stored]:
+def _read(store: Path, name: str, components: list[str]) -> dict[str, _Stored]:
     manifest = json.loads((store / NAMESPACE / name / "latest").read_bytes())
     found: dict[str, _Stored] = {}
     for layer in manifest["layers"]:
         if layer["mediaType"] == TENSOR:
             data = (store / "blobs" / layer["digest"].replace(":", "-")).read_bytes()
             header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-            for key, entry in safetensors.deserialize(data):
+            component = component_prefix(layer["name"], components)
+            metadata = {
+                # The global keys have no tensor's name, and so no component.
+                key if key in FACTS else component + key: value
+                for key, value in header.get("__metadata__", {}).items()
+            }
+            for own, entry in safetensors.deserialize(data):
+                key = component + own
                 assert key not in found, f"{key} is stored twice"
                 tensor = Tensor(entry["dtype"], tuple(entry["shape"]), bytes(entry["data"]))
-                found[key] = _Stored(layer, header.get("__metadata__", {}), tensor)
+                found[key] = _Stored(layer, metadata, tensor)
     return found

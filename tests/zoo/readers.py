@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +27,9 @@ STEMS: Final = ("model", "diffusion_pytorch_model")
 FOREIGN: Final = (".bin", ".pt", ".pth", ".h5", ".msgpack", ".ot", ".onnx", ".gguf")
 BLOCKS: Final = ("layers", "blocks", "h")
 EXPERTS: Final = ("experts", "shared_experts", "shared_expert", "shared_mlp", "switch_mlp")
+
+FACTS: Final = ("quant_type", "group_size")
+"""What metadata says of a quantized tensor."""
 
 
 class Tensor(NamedTuple):
@@ -47,7 +51,8 @@ class Checkpoint:
     Attributes:
         files: media type and bytes of each.
         components: directories with weights, empty where the source itself has them.
-        groups: the tensors that do not have a blob of their own, with the name of its layer.
+        below: the tensors below experts, with the name that the experts share.
+        groups: those that do not have a blob of their own, with the name of its layer.
         blobs: distinct, with their sizes.
         problems: of the stored model alone, as sentences.
     """
@@ -55,6 +60,7 @@ class Checkpoint:
     tensors: dict[str, Tensor] = field(default_factory=dict)
     files: dict[str, tuple[str, bytes]] = field(default_factory=dict)
     components: list[str] = field(default_factory=list)
+    below: dict[str, str] = field(default_factory=dict)
     groups: dict[str, str] = field(default_factory=dict)
     blobs: dict[str, int] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
@@ -72,10 +78,41 @@ def read_source(source: Path, variant: str | None) -> Checkpoint:
             for name, tensor in _read_safetensors(file).items():
                 assert prefix + name not in checkpoint.tensors, name
                 checkpoint.tensors[prefix + name] = tensor
-                if group := _group(name):
-                    checkpoint.groups[prefix + name] = prefix + group
+                if experts := _experts(name):
+                    checkpoint.below[prefix + name] = prefix + experts
+    is_quantized = _is_quantized(source)
+    shapes = {name: tensor.shape for name, tensor in checkpoint.tensors.items()}
+    checkpoint.groups = groups(shapes, checkpoint.below, is_quantized=is_quantized)
     assert checkpoint.tensors, source
     return checkpoint
+
+
+def groups(
+    shapes: Mapping[str, tuple[int, ...]], below: Mapping[str, str], *, is_quantized: bool
+) -> dict[str, str]:
+    """Return which tensors share a blob, with its layer's name.
+
+    Below experts `.weight` matrices do, and whatever has three dimensions; where the source is
+    quantized, all but biases. One alone does not.
+
+    Args:
+        shapes: of all tensors.
+        below: those below experts, with the name that these share.
+        is_quantized: whether the source is.
+    """
+    found = {}
+    for name, experts in below.items():
+        rank = len(shapes[name])
+        is_matrix = rank == 2 and name.endswith(".weight")
+        if not name.endswith("bias") if is_quantized else is_matrix or rank == 3:
+            found[name] = experts
+    sizes = Counter(found.values())
+    return {name: experts for name, experts in found.items() if sizes[experts] > 1}
+
+
+def _is_quantized(source: Path) -> bool:
+    config = source / "config.json"
+    return config.exists() and "quantization_config" in json.loads(config.read_bytes())
 
 
 def _components(source: Path) -> Iterator[str]:
@@ -105,7 +142,7 @@ def _weights(directory: Path, variant: str | None) -> list[Path]:
     return []
 
 
-def _group(name: str) -> str | None:
+def _experts(name: str) -> str | None:
     parts = name.split(".")
     for block in range(len(parts) - 1):
         if parts[block] in BLOCKS and parts[block + 1].isdigit():
@@ -147,7 +184,8 @@ def read_stored(store: Path, name: str) -> Checkpoint:
     """Read a model from manifest and blobs; what contradicts itself is a problem."""
     checkpoint = Checkpoint()
     manifest = json.loads((store / NAMESPACE / name / "latest").read_bytes())
-    _read_blob(store, manifest["config"], checkpoint)
+    config = json.loads(_read_blob(store, manifest["config"], checkpoint).read_bytes())
+    checkpoint.components = config["ingot"].get("components", [])
     if manifest["config"]["mediaType"] != CONFIG:
         checkpoint.problems.append(f"config is {manifest['config']['mediaType']}")
     order = []
@@ -177,9 +215,16 @@ def _read_blob(store: Path, layer: Mapping[str, Any], checkpoint: Checkpoint) ->
     return path
 
 
+def component_prefix(layer: str, components: list[str]) -> str:
+    """Return what a layer's name has in front of the keys in its blob."""
+    return next((f"{one}/" for one in components if layer.startswith(f"{one}/")), "")
+
+
 def _add_tensors(
     checkpoint: Checkpoint, layer: Mapping[str, Any], tensors: Mapping[str, Tensor]
 ) -> None:
+    prefix = component_prefix(layer["name"], checkpoint.components)
+    tensors = {prefix + key: tensor for key, tensor in tensors.items()}
     for name, tensor in tensors.items():
         if name in checkpoint.tensors:
             checkpoint.problems.append(f"{name} is stored twice")
@@ -191,3 +236,20 @@ def _add_tensors(
         found = {name: tensor[:2] for name, tensor in tensors.items()}
         if found != expected:
             checkpoint.problems.append(f"layer says {expected}, its blob {found}")
+
+
+def global_keys(
+    stored: Mapping[str, tuple[Mapping[str, Any], Mapping[str, str]]],
+) -> Iterator[str]:
+    """Say which groups have global keys that do not hold for all members, or lack them."""
+    layers: dict[str, tuple[Mapping[str, str], list[str]]] = {}
+    for name, (layer, metadata) in stored.items():
+        layers.setdefault(layer["name"], (metadata, []))[1].append(name)
+    for layer_name, (metadata, keys) in layers.items():
+        members = [
+            key for key in keys if key.removesuffix(".scale").removesuffix(".bias") == key
+        ]
+        kinds = {tuple(metadata.get(f"{key}.{fact}") for fact in FACTS) for key in members}
+        alike = kinds.pop() if len(kinds) == 1 else (None, None)
+        if (said := tuple(map(metadata.get, FACTS))) != alike:
+            yield f"{layer_name} says {said} of all members, expected {alike}"

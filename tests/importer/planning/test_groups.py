@@ -1,4 +1,4 @@
-"""The group of a tensor: its name through the experts that follow a numbered block."""
+"""The group of a tensor: its name through the experts of a numbered block, if it joins."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from importer.planning.groups import group_of, stacks_of
+from importer.planning.groups import joins, prefix_of, stacks_of
 
 REAL = [
     # Mixtral, PhiMoE
@@ -68,22 +68,22 @@ SINGLE = [
 
 @pytest.mark.parametrize(("name", "group"), REAL)
 def test_experts_of_a_block_share_a_group(name, group):
-    assert group_of(name) == group
+    assert prefix_of(name) == group
 
 
 @pytest.mark.parametrize("name", SINGLE)
 def test_a_tensor_beside_the_experts_is_single(name):
-    assert group_of(name) is None
+    assert prefix_of(name) is None
 
 
 def test_experts_of_a_component_share_a_group():
-    assert group_of("text_encoder/layers.0.experts.1.w") == "text_encoder/layers.0.experts"
+    assert prefix_of("text_encoder/layers.0.experts.1.w") == "text_encoder/layers.0.experts"
 
 
 def test_experts_within_experts_are_one_group():
     name = "model.layers.0.experts.0.shared_experts.1.layers.2.experts.3.w"
 
-    assert group_of(name) == "model.layers.0.experts"
+    assert prefix_of(name) == "model.layers.0.experts"
 
 
 _words = st.sampled_from(
@@ -94,20 +94,20 @@ _names = st.lists(_words, max_size=12).map(".".join)
 
 @given(_names)
 def test_a_group_is_a_prefix_that_ends_with_its_component(name):
-    group = group_of(name)
+    group = prefix_of(name)
 
     if group is not None:
         assert name.startswith(f"{group}.")
         assert group.rpartition(".")[2] in {"experts", "shared_expert"}
-        assert group_of(f"{group}.anything") == group
+        assert prefix_of(f"{group}.anything") == group
 
 
 @given(_names)
 def test_all_members_of_a_group_agree(name):
-    group = group_of(name)
+    group = prefix_of(name)
 
     if group is not None:
-        assert {group_of(f"{group}.{rest}") for rest in ("0.w", "1.experts.x", "gate")} == {
+        assert {prefix_of(f"{group}.{rest}") for rest in ("0.w", "1.experts.x", "gate")} == {
             group
         }
 
@@ -118,10 +118,60 @@ def test_all_members_of_a_group_agree(name):
 def test_no_name_takes_long(name):
     started = time.perf_counter()
     for _ in range(100):
-        group_of(f"{name}x")
+        prefix_of(f"{name}x")
 
     # A hostile header holds 90 000 names of this length; 20 us each are 2 s.
     assert (time.perf_counter() - started) / 100 < 200e-6
+
+
+# Which of the tensors below experts share their blob.
+
+JOINING = [
+    ("0.up_proj.weight", (4, 8)),
+    ("0.up_proj.weight", (0, 8)),
+    ("up_proj.weight", (3, 4, 8)),
+    ("gate_up_proj", (3, 4, 8)),
+    ("gate_up_proj_scales", (3, 4, 8)),
+]
+ALONE = [
+    ("e_score_correction_bias", (16,)),
+    ("e_score_correction_bias", (1, 16)),
+    ("0.up_proj.bias", (4,)),
+    ("gate_up_proj_bias", (3, 8)),
+    ("0.norm.weight", (8,)),
+    ("0.scale.weight", ()),
+    ("0.w1", (4, 8)),
+    ("0.conv.weight", (2, 3, 4, 8)),
+    ("weights", (4, 8)),
+]
+
+
+@pytest.mark.parametrize(("name", "shape"), JOINING)
+def test_matrices_and_stacks_of_them_join_a_group(name, shape):
+    assert joins(f"model.layers.0.mlp.experts.{name}", shape, prequantized=False)
+
+
+@pytest.mark.parametrize(("name", "shape"), ALONE)
+def test_what_is_not_a_matrix_of_weights_joins_no_group(name, shape):
+    assert not joins(f"model.layers.0.mlp.experts.{name}", shape, prequantized=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        ("0.up_proj.qweight", (4, 8)),
+        ("0.up_proj.g_idx", (8,)),
+        ("0.up_proj.weight_scale_2", ()),
+        ("gate_up_proj_blocks", (2, 3, 4, 16)),
+    ],
+)
+def test_what_is_stored_of_quantized_weights_stays_together(name, shape):
+    assert joins(f"model.layers.0.mlp.experts.{name}", shape, prequantized=True)
+
+
+@pytest.mark.parametrize("name", ["e_score_correction_bias", "gate_up_proj_bias", "0.up.bias"])
+def test_a_bias_is_alone_beside_quantized_weights_too(name):
+    assert not joins(f"model.layers.0.mlp.experts.{name}", (16,), prequantized=True)
 
 
 # Stacks.

@@ -44,15 +44,15 @@ def test_a_tensor_becomes_a_blob_with_the_documented_header():
 def test_blobs_are_tensors_then_groups_each_bytewise():
     names = (
         "z",
-        f"{EXPERTS}.0.w",
+        f"{EXPERTS}.0.weight",
         "é",
         "B",
-        f"{EXPERTS}.1.w",
+        f"{EXPERTS}.1.weight",
         "model.layers.0.mlp.gate.weight",
     )
     shared = "model.layers.0.mlp.shared_experts"
 
-    made = plan(dict.fromkeys((*names, f"{shared}.w"), ("U8", (1,))))
+    made = plan(dict.fromkeys((*names, f"{shared}.a", f"{shared}.b"), ("U8", (1, 1, 1))))
 
     assert layers(made) == [
         "B",
@@ -65,13 +65,15 @@ def test_blobs_are_tensors_then_groups_each_bytewise():
 
 
 def test_members_of_a_group_are_in_bytewise_order():
-    made = plan({f"{EXPERTS}.{number}.w": ("F16", (number + 1,)) for number in range(11)})
+    made = plan({f"{EXPERTS}.{n}.weight": ("F16", (n + 1, 1)) for n in range(11)})
 
     (group,) = made.blobs
     numbers = [0, 1, 10, *range(2, 10)]
-    assert [t.name for t in group.tensors] == [f"{EXPERTS}.{n}.w" for n in numbers]
+    assert [t.name for t in group.tensors] == [f"{EXPERTS}.{n}.weight" for n in numbers]
     header = parse_header(group.header[8:], group.nbytes, "x")
-    assert [entry.name for entry in header.entries] == [f"{EXPERTS}.{n}.w" for n in numbers]
+    assert [entry.name for entry in header.entries] == [
+        f"{EXPERTS}.{n}.weight" for n in numbers
+    ]
     assert [entry.nbytes for entry in header.entries] == [2 * (n + 1) for n in numbers]
     assert header.metadata == {}
     assert group.is_group
@@ -79,7 +81,7 @@ def test_members_of_a_group_are_in_bytewise_order():
 
 def test_groups_do_not_span_components():
     tensors = {
-        f"{part}/layers.0.experts.{n}.w": ("U8", (1,)) for part in "ab" for n in range(2)
+        f"{part}/layers.0.experts.{n}.weight": ("U8", (1, 1)) for part in "ab" for n in range(2)
     }
 
     made = plan(tensors, components=("a", "b"))
@@ -88,15 +90,62 @@ def test_groups_do_not_span_components():
 
 
 def test_a_component_whose_name_looks_like_a_block_is_none():
-    made = plan({"layers.0/experts.0.w": ("U8", (1,))}, components=("layers.0",))
+    tensors = {f"layers.0/experts.{n}.weight": ("U8", (1, 1)) for n in range(2)}
 
-    assert layers(made) == ["layers.0/experts.0.w"]
+    made = plan(tensors, components=("layers.0",))
+
+    assert layers(made) == ["layers.0/experts.0.weight", "layers.0/experts.1.weight"]
+
+
+def test_only_matrices_of_weights_join_a_group():
+    tensors = {
+        f"{EXPERTS}.0.up.weight": ("BF16", (2, 4)),
+        f"{EXPERTS}.0.up.bias": ("BF16", (2,)),
+        f"{EXPERTS}.down": ("BF16", (3, 2, 4)),
+        f"{EXPERTS}.e_score_correction_bias": ("F32", (3,)),
+        "model.layers.0.mlp.gate.weight": ("BF16", (3, 4)),
+    }
+
+    made = plan(tensors)
+
+    assert layers(made) == [
+        f"{EXPERTS}.0.up.bias",
+        f"{EXPERTS}.e_score_correction_bias",
+        "model.layers.0.mlp.gate.weight",
+        EXPERTS,
+    ]
+    group = made.blobs[-1]
+    assert [one.name for one in group.tensors] == [
+        f"{EXPERTS}.0.up.weight",
+        f"{EXPERTS}.down",
+    ]
+
+
+def test_a_single_tensor_is_not_a_group():
+    tensors = {f"{EXPERTS}.0.w.weight": ("BF16", (2, 64)), "z": ("BF16", (2,))}
+
+    blob, _ = plan(tensors, recipe(("*.weight", INT4))).blobs
+
+    assert (blob.name, blob.is_group) == (f"{EXPERTS}.0.w.weight", False)
+    assert header_of(blob).metadata == {"quant_type": "int4", "group_size": "32"}
+
+
+def test_arrays_of_quantized_experts_stay_together():
+    tensors = {
+        f"{EXPERTS}.0.up.qweight": ("I32", (2, 4)),
+        f"{EXPERTS}.0.up.qzeros": ("I32", (1, 4)),
+        f"{EXPERTS}.0.up.scales": ("F16", (1, 4)),
+        f"{EXPERTS}.0.up.g_idx": ("I32", (8,)),
+        f"{EXPERTS}.e_score_correction_bias": ("F32", (3,)),
+    }
+
+    assert layers(plan(tensors)) == [f"{EXPERTS}.e_score_correction_bias", EXPERTS]
 
 
 _shapes = st.lists(st.integers(0, 9), max_size=4).map(tuple)
 _tensors = st.dictionaries(
     st.sampled_from(
-        ["a", "b.weight", "é", "a<b>", f"{EXPERTS}.0.w", f"{EXPERTS}.1.w", "h.1.x"]
+        ["a", "b.weight", "é", "a<b>", f"{EXPERTS}.0.weight", f"{EXPERTS}.1.w", "h.1.x"]
     ),
     st.tuples(st.sampled_from(["F32", "BF16", "U8", "I64", "F8_E4M3"]), _shapes),
     min_size=1,
@@ -172,7 +221,7 @@ def test_parameters_are_elements_of_floating_tensors(tensors, parameters):
 
 
 def test_a_tensor_with_the_name_of_a_group_is_refused():
-    tensors = {EXPERTS: ("U8", (1,)), f"{EXPERTS}.0.w": ("U8", (1,))}
+    tensors = dict.fromkeys((EXPERTS, f"{EXPERTS}.a", f"{EXPERTS}.b"), ("U8", (1, 1, 1)))
 
     with pytest.raises(InputError) as caught:
         plan(tensors)
@@ -188,7 +237,7 @@ def test_more_tensors_than_a_manifest_names_are_unsupported():
 
 def test_tensors_in_a_group_count_once(monkeypatch):
     monkeypatch.setattr("store.limits.TENSOR_LAYERS", 2)
-    members = {f"{EXPERTS}.{number}.w": ("U8", (1,)) for number in range(5)}
+    members = {f"{EXPERTS}.{number}.weight": ("U8", (1, 1)) for number in range(5)}
 
     assert len(plan({**members, "a": ("U8", (1,))}).blobs) == 2
     with pytest.raises(UnsupportedError):
@@ -196,10 +245,10 @@ def test_tensors_in_a_group_count_once(monkeypatch):
 
 
 def test_a_header_that_one_reader_refuses_is_told():
-    one = f"{EXPERTS}.{{:04}}.{'x' * 900}.w"
+    one = f"{EXPERTS}.{{:04}}.{'x' * 900}.weight"
 
-    small = plan({one.format(number): ("U8", (1,)) for number in range(1000)})
-    large = plan({one.format(number): ("U8", (1,)) for number in range(1100)})
+    small = plan({one.format(number): ("U8", (1, 1)) for number in range(1000)})
+    large = plan({one.format(number): ("U8", (1, 1)) for number in range(1100)})
 
     assert small.warnings == ()
     (warning,) = large.warnings
@@ -267,35 +316,42 @@ def test_a_type_has_the_documented_parts(target, dtype, words, small, columns):
     assert tensor.source_nbytes == sum(source.nbytes for source in tensor.sources)
 
 
-def test_a_group_of_one_type_says_it_once():
-    tensors = {f"{EXPERTS}.{n}.w": ("BF16", (2, 64)) for n in range(2)}
-    tensors[f"{EXPERTS}.1.bias"] = ("BF16", (2,))
+def own(name, quant_type, group_size):
+    key = f"{EXPERTS}.{name}.weight"
+    return {f"{key}.quant_type": quant_type, f"{key}.group_size": group_size}
 
-    (blob,) = plan(tensors, recipe(("*.w", INT8))).blobs
 
-    assert header_of(blob).metadata == {"group_size": "64", "quant_type": "int8"}
+def test_a_group_of_one_type_says_it_of_each_and_of_all():
+    tensors = {f"{EXPERTS}.{n}.weight": ("BF16", (2, 64)) for n in range(2)}
+
+    (blob,) = plan(tensors, recipe(("*", INT8))).blobs
+
+    each = own(0, "int8", "64") | own(1, "int8", "64")
+    assert header_of(blob).metadata == each | {"group_size": "64", "quant_type": "int8"}
+
+
+def test_a_group_with_a_plain_member_says_nothing_of_all():
+    tensors = {f"{EXPERTS}.{n}.weight": ("BF16", (2, 64)) for n in range(3)}
+
+    (blob,) = plan(tensors, recipe((f"{EXPERTS}.0.*", None), ("*", INT8))).blobs
+
+    assert header_of(blob).metadata == own(1, "int8", "64") | own(2, "int8", "64")
 
 
 def test_a_group_of_several_types_says_each():
-    tensors = {f"{EXPERTS}.0.{name}": ("BF16", (2, 64)) for name in "abc"}
+    tensors = {f"{EXPERTS}.{name}.weight": ("BF16", (2, 64)) for name in "abc"}
 
-    (blob,) = plan(tensors, recipe(("*.a", INT4), ("*.b", INT8))).blobs
+    (blob,) = plan(tensors, recipe(("*.a.*", INT4), ("*.b.*", INT8))).blobs
 
-    assert header_of(blob).metadata == {
-        f"{EXPERTS}.0.a.group_size": "32",
-        f"{EXPERTS}.0.a.quant_type": "int4",
-        f"{EXPERTS}.0.b.group_size": "64",
-        f"{EXPERTS}.0.b.quant_type": "int8",
-    }
+    assert header_of(blob).metadata == own("a", "int4", "32") | own("b", "int8", "64")
 
 
 def test_one_type_in_two_group_sizes_is_two():
-    tensors = {f"{EXPERTS}.0.{name}": ("BF16", (2, 64)) for name in "ab"}
+    tensors = {f"{EXPERTS}.{name}.weight": ("BF16", (2, 64)) for name in "ab"}
 
-    (blob,) = plan(tensors, recipe(("*.a", INT4), ("*", parse_target("int4/64")))).blobs
+    (blob,) = plan(tensors, recipe(("*.a.*", INT4), ("*", parse_target("int4/64")))).blobs
 
-    assert header_of(blob).metadata[f"{EXPERTS}.0.a.group_size"] == "32"
-    assert header_of(blob).metadata[f"{EXPERTS}.0.b.group_size"] == "64"
+    assert header_of(blob).metadata == own("a", "int4", "32") | own("b", "int4", "64")
 
 
 def test_a_downcast_says_nothing_of_quantization():
@@ -364,6 +420,28 @@ def test_experts_of_several_types_are_not_stacked():
     (blob,) = plan(experts(), rules).blobs
 
     assert len(blob.tensors) == 1 + 12
+
+
+def test_what_belongs_to_every_expert_is_stacked_and_joins_only_as_a_stack():
+    biases = {f"{EXPERTS}.{n}.up.bias": ("BF16", (4,)) for n in range(12)}
+
+    single, group = plan(experts() | biases, recipe(stacked=True)).blobs
+
+    assert (single.name, single.tensors[0].shape) == (f"{EXPERTS}.up.bias", (12, 4))
+    assert [one.name for one in group.tensors] == [
+        f"{EXPERTS}.{name}.weight" for name in ("down", "up")
+    ]
+
+
+def test_a_single_stack_is_not_a_group():
+    tensors = {f"{EXPERTS}.{n}.up.weight": ("BF16", (4, 64)) for n in range(3)}
+
+    made = plan(tensors | {"z": ("F32", (1,))}, recipe(("*.weight", INT4), stacked=True))
+
+    assert [(blob.name, blob.is_group) for blob in made.blobs] == [
+        (f"{EXPERTS}.up.weight", False),
+        ("z", False),
+    ]
 
 
 def test_experts_that_are_kept_can_be_stacked():
