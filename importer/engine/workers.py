@@ -14,7 +14,7 @@ from importer.codecs.base import Encoded
 from importer.engine.chunks import Chunk, cut
 from importer.engine.reuse import Job
 from importer.sources.file import SourceFile, opened, read_exactly
-from store.blobs import BlobWriter
+from store.blob_writer import BlobWriter
 
 CHUNK: Final = 1 << 20
 """Bytes read at a time: below 512 KiB threads spend their time handing over the GIL."""

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from importer.codecs import registry
@@ -19,7 +20,7 @@ from importer.engine.workers import WorkerPool
 from importer.events import BlobDone, Compiling, Event, Listener, NoKernels, Wrote
 from importer.planning.plan import BlobPlan, FilePlan, TensorPlan
 from store import BlobRef, CommitOutcome
-from store.blobs import BlobWriter
+from store.blob_writer import BlobWriter
 from store.errors import InputError
 from store.text import printable
 from store.writer import Writer
@@ -184,19 +185,21 @@ class _Engine:
         self._tell(BlobDone(name, ref.size, CommitOutcome.REUSED))
 
     def _make(self, number: int, job: Job) -> None:
-        blob = self._writer.new_blob()
+        path = self._writer.open()
         try:
-            if job.nbytes >= _WORTH_RESERVING:
-                blob.reserve(job.nbytes)
-            if isinstance(job, BlobPlan):
-                blob.write(job.header)
-                self._tell(Wrote(job.name, len(job.header)))
-            fingerprints = self._fill(job, blob)
+            with contextlib.closing(BlobWriter(self._writer.fs, path)) as blob:
+                if job.nbytes >= _WORTH_RESERVING:
+                    blob.reserve(job.nbytes)
+                if isinstance(job, BlobPlan):
+                    blob.write(job.header)
+                    self._tell(Wrote(job.name, len(job.header)))
+                fingerprints = self._fill(job, blob)
+                ref = blob.finish()
         except BaseException:
-            blob.close()
+            self._writer.discard(path)
             raise
         self._backlog.acquire()
-        self._committers.submit(self._commit, number, blob, fingerprints)
+        self._committers.submit(self._commit, number, path, ref, fingerprints)
 
     def _fill(self, job: Job, blob: BlobWriter) -> list[bytes]:
         """Give a blob its data; return the fingerprints of what it was made from."""
@@ -229,20 +232,20 @@ class _Engine:
             fingerprints.update(chunk, rows)
         return fingerprints.found
 
-    def _commit(self, number: int, blob: BlobWriter, fingerprints: list[bytes]) -> None:
+    def _commit(self, number: int, path: Path, ref: BlobRef, fingerprints: list[bytes]) -> None:
         try:
             if self._stop.is_set():
                 return
             job = self._jobs[number]
-            ref, installed = self._writer.commit(blob)
             assert ref.size == job.nbytes, f"planned {job.nbytes}, wrote {ref.size}"
+            installed = self._writer.commit(path, ref)
             self._reuse.note(job, fingerprints, ref)
             self.done[number] = Written(ref, installed)
             self._tell(BlobDone(_name(job), ref.size, installed))
         except BaseException as error:  # noqa: BLE001 - raised by the thread that waits
             self._fail(error)
         finally:
-            blob.close()
+            self._writer.discard(path)
             self._backlog.release()
 
     def _fail(self, error: BaseException) -> None:
