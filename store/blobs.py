@@ -6,7 +6,6 @@ import contextlib
 import errno
 import hashlib
 import itertools
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum, unique
@@ -14,15 +13,13 @@ from pathlib import Path
 from typing import Final
 
 from store.digest import Digest
-from store.durable import check_length, short_write
 from store.errors import IntegrityError
-from store.fs import Buffer, File, FileSystem, Kind, Status
+from store.fs import File, FileSystem, Kind, Status
 from store.memo import Memo
 from store.paths import Layout
 
 _NO_FILE: Final = frozenset({errno.EINVAL, errno.ELOOP, errno.ENXIO, errno.EISDIR})
 _HASH_CHUNK: Final = 1 << 20
-_SYNC_STEP: Final = 32 << 20
 
 
 def _silent(_: int) -> None: ...
@@ -192,96 +189,6 @@ class BlobStore:
     def _place_for(self, bad: Path) -> Path:
         places = (self.layout.quarantine / f"{bad.name}.{n}" for n in itertools.count(1))
         return next(place for place in places if self.fs.status(place) is None)
-
-
-class BlobWriter:
-    """A blob being written into a partial file.
-
-    What is known in the order of the file is written and hashed at once. What is known in
-    another order is placed, by any thread, and hashed when its turn comes: every byte of the
-    file goes through the hash once, from the first to the last.
-
-    Attributes:
-        size: bytes that were hashed so far.
-    """
-
-    def __init__(self, fs: FileSystem, file: File) -> None:
-        self._fs = fs
-        self._file = file
-        self._sha256 = hashlib.sha256()
-        self.size = 0
-        self._started = 0
-        self._mutex = threading.Lock()
-        self._placed = 0
-
-    @property
-    def path(self) -> Path:
-        """Of the partial file."""
-        return self._file.path
-
-    def reserve(self, nbytes: int) -> None:
-        """Set aside the space for the whole blob.
-
-        Writing then takes a third less of the processor (ext4), and a full disk is met early.
-        """
-        self._fs.reserve(self._file, nbytes)
-
-    def write(self, chunk: Buffer) -> None:
-        """Write what comes next; the caller may reuse its buffer afterwards."""
-        self.place(chunk, self.size)
-        self.hash(chunk)
-
-    def place(self, chunk: Buffer, offset: int) -> None:
-        """Write a chunk where it belongs, before its turn."""
-        self._fs.write_at(self._file, chunk, offset)
-        with self._mutex:
-            self._placed += memoryview(chunk).nbytes
-
-    def hash(self, chunk: Buffer) -> None:
-        """Take the next bytes of the file, which were placed, from memory."""
-        # Flat, because the length of an array's view counts its items.
-        view = memoryview(chunk).cast("B")
-        self._sha256.update(view)
-        self.size += len(view)
-        if self.size - self._started >= _SYNC_STEP:
-            # The disk begins while we go on: else it would have all to do at the end.
-            self._fs.start_sync(self._file, self._started, self.size - self._started)
-            self._started = self.size
-
-    def hash_placed(self, nbytes: int, buffer: memoryview) -> None:
-        """Take the next bytes of the file, which were placed, from the file.
-
-        They were written a moment ago: the page cache has them.
-
-        Raises:
-            IntegrityError: they are not there.
-        """
-        end = self.size + nbytes
-        while self.size < end:
-            wanted = buffer[: min(len(buffer), end - self.size)]
-            count = self._fs.read_into(self._file, wanted, self.size)
-            if count == 0:
-                raise short_write(self.path, self.size, end)
-            self.hash(wanted[:count])
-
-    def finish(self) -> BlobRef:
-        """Make the content durable and read-only, and close the file.
-
-        Raises:
-            IntegrityError: the file does not have the bytes that were written.
-        """
-        self._fs.freeze(self._file)
-        self._fs.sync(self._file)
-        check_length(self._fs, self._file, self.size)
-        # A gap has its length, too, and reads as zeros.
-        if self._placed != self.size:
-            raise short_write(self.path, self._placed, self.size)
-        self.close()
-        return BlobRef(Digest(self._sha256.hexdigest()), self.size)
-
-    def close(self) -> None:
-        """Close the file, finished or not."""
-        self._fs.close(self._file)
 
 
 HEAL: Final = "`ingot verify` shows what is damaged; creating the model again heals it"

@@ -86,11 +86,11 @@ class FileSystem:
 
     def open(self, path: Path) -> File:
         """Open a regular file for reading, without following a link or waiting on a FIFO."""
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            os.close(descriptor)
-            raise OSError(errno.EINVAL, "not a regular file", str(path))
-        return File(path, descriptor)
+        return _open_regular(path, os.O_RDONLY)
+
+    def reopen(self, path: Path) -> File:
+        """Open a file that somebody has created, for reading and writing."""
+        return _open_regular(path, os.O_RDWR)
 
     def write(self, file: File, data: Buffer) -> None:
         """Append all of `data`."""
@@ -242,6 +242,14 @@ class FileSystem:
 
 
 _FULL_SYNC: Final = getattr(fcntl, "F_FULLFSYNC", None)
+
+
+def _open_regular(path: Path, flags: int) -> File:
+    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return File(path, descriptor)
 
 
 def read_into(descriptor: int, buffer: memoryview, offset: int) -> int:

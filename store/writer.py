@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
-from store.blobs import BlobRef, BlobStore, BlobWriter, CommitOutcome
+from store.blob_writer import BlobWriter
+from store.blobs import BlobRef, BlobStore, CommitOutcome
 from store.catalog import Catalog, StoredManifest
 from store.digest import Digest
-from store.durable import write_small
+from store.durable import check_length, write_small
 from store.errors import IngotError, IntegrityError, StorageError
 from store.fs import File
 from store.lock import StoreLock
@@ -81,6 +82,14 @@ class Writer:
 
     As Nix's temporary roots: a blob is pinned before it is looked at, and gc, which excludes
     writers for moments, keeps what living writers have pinned. Use as a context manager.
+
+    A writer owns its partial files: it makes them, and it alone syncs them and puts them into
+    the store. What they hold is written by whoever has the path, in any thread or process
+    (`BlobWriter`).
+
+    Attributes:
+        fs: the store's file system.
+        folder: in `tmp/`.
     """
 
     def __init__(
@@ -103,7 +112,9 @@ class Writer:
         host, boot = fs.machine()
         identity = WriterId(host, boot, str(fs.process()), os.urandom(8).hex())
         self.folder: Final = blobs.layout.tmp / str(identity)
-        self._fs, self._lock, self._blobs, self._catalog = fs, lock, blobs, catalog
+        self.fs: Final = fs
+        self._lock, self._blobs, self._catalog = lock, blobs, catalog
+        self._partials: dict[Path, File] = {}
         self._numbers = itertools.count()
         self._mutex = threading.Lock()
         self._pinned: set[Digest] = set()
@@ -134,25 +145,58 @@ class Writer:
         """Repair: put nothing into the store but these, which were found bad or missing."""
         self._wanted = wanted
 
-    def new_blob(self) -> BlobWriter:
-        """Start a blob in a partial file of its own."""
-        path = self.folder / f"{next(self._numbers)}.partial"
-        return BlobWriter(self._fs, self._fs.create(path))
+    def open(self) -> Path:
+        """Make an empty partial file for one blob and return its path.
 
-    def commit(self, blob: BlobWriter) -> tuple[BlobRef, CommitOutcome]:
-        """Make a written blob durable and put it into the store."""
-        ref = blob.finish()
-        if self._wanted is not None and ref not in self._wanted:
-            self._fs.unlink(blob.path)
-            return ref, CommitOutcome.REFUSED
+        Whoever makes the blob opens the path and writes there alone; then `commit` or
+        `discard` it here.
+        """
+        path = self.folder / f"{next(self._numbers)}.partial"
+        # Kept open until then: a descriptor that was open before the first write reports every
+        # failure of the kernel to write pages back. One that is opened for the sync might miss
+        # those that happened in between, and would call lost data durable.
+        self._partials[path] = self.fs.create(path)
+        return path
+
+    def commit(self, path: Path, ref: BlobRef) -> CommitOutcome:
+        """Make the partial file at `path` durable and put it into the store.
+
+        Args:
+            path: from `open`; nobody writes there any more.
+            ref: what it holds, from `BlobWriter.finish`.
+
+        Raises:
+            IntegrityError: the file does not have the size of `ref`.
+        """
+        file = self._partials.pop(path)
+        try:
+            if self._wanted is not None and ref not in self._wanted:
+                self.fs.unlink(path)
+                return CommitOutcome.REFUSED
+            self.fs.freeze(file)
+            self.fs.sync(file)
+            check_length(self.fs, file, ref.size)
+        finally:
+            self.fs.close(file)
         # Pin, then look: the other way round gc may take the blob between the two.
         with self._lock.shared():
             self._pin([ref])
             try:
                 is_bad = self._wanted is not None
-                return ref, self._blobs.install(blob.path, ref, is_bad=is_bad)
+                return self._blobs.install(path, ref, is_bad=is_bad)
             except OSError as error:
                 raise _one_file_system(error) from error
+
+    def discard(self, path: Path) -> None:
+        """Give up the partial file at `path`; harmless where it was committed or given up."""
+        file = self._partials.pop(path, None)
+        if file is None:
+            return
+        # What cannot be removed now goes with the folder.
+        with contextlib.suppress(OSError):
+            self.fs.close(file)
+        with contextlib.suppress(OSError):
+            self.fs.unlink(path)
 
     def reuse(self, refs: Sequence[BlobRef]) -> list[bool]:
         """Take blobs that the store has and knows to be good; say of each whether it did.
@@ -165,12 +209,14 @@ class Writer:
 
     def put(self, data: bytes) -> tuple[BlobRef, CommitOutcome]:
         """Put a small blob into the store."""
-        blob = self.new_blob()
+        path = self.open()
         try:
-            blob.write(data)
-            return self.commit(blob)
+            with contextlib.closing(BlobWriter(self.fs, path)) as blob:
+                blob.write(data)
+                ref = blob.finish()
+            return ref, self.commit(path, ref)
         finally:
-            blob.close()
+            self.discard(path)
 
     def publish(self, name: ModelName, manifest: Manifest) -> Publication:
         """Set `name` to a manifest, durably; the promise of "created" holds from here on.
@@ -184,7 +230,7 @@ class Writer:
         """
         partial = self.folder / f"{next(self._numbers)}.manifest"
         data = manifest.to_bytes()
-        write_small(self._fs, partial, data)
+        write_small(self.fs, partial, data)
         digest = Digest.of(data)
         del data  # 30 MB for 100 000 tensors
         self.sync()
@@ -194,7 +240,7 @@ class Writer:
     def sync(self) -> None:
         """Make the names of all blobs durable; their content is already."""
         # One barrier for all renames, those of other processes whose blobs we reuse included.
-        self._fs.sync_directory(self._blobs.layout.blobs)
+        self.fs.sync_directory(self._blobs.layout.blobs)
 
     def copy(self, source: ModelName, target: ModelName) -> StoredManifest | None:
         """Give the model `source` a second name, byte for byte; return what was there."""
@@ -203,7 +249,7 @@ class Writer:
         with self._lock.shared():
             found = self._catalog.get(source)
             manifest = found.parse()
-            write_small(self._fs, partial, found.data)
+            write_small(self.fs, partial, found.data)
             self.sync()
             return self._replace(target, partial, manifest)
 
@@ -212,12 +258,14 @@ class Writer:
         if self not in self._open_writers:
             return
         if self._pins is not None:
-            self._fs.close(self._pins)
+            self.fs.close(self._pins)
+        for path in list(self._partials):
+            self.discard(path)
         # Under the shared lock: gc must not meet a folder half removed.
         with contextlib.suppress(OSError, IngotError), self._lock.shared():
             self._remove_folder()
         if self._life is not None:
-            self._fs.close(self._life)
+            self.fs.close(self._life)
         self._open_writers.remove(self)
 
     def _replace(
@@ -242,20 +290,20 @@ class Writer:
                 message = "an earlier pin of this writer failed, so its pins cannot be trusted"
                 raise StorageError(message, code="E_PIN")
             try:
-                self._fs.write(pins, "".join(f"{digest}\n" for digest in fresh).encode())
+                self.fs.write(pins, "".join(f"{digest}\n" for digest in fresh).encode())
             except BaseException:
                 # What follows a torn line would be read as part of it.
                 self._pins = None
-                self._fs.close(pins)
+                self.fs.close(pins)
                 raise
             self._pinned.update(fresh)
 
     def _remove_folder(self) -> None:
-        names = [name for name, _ in self._fs.entries(self.folder)]
+        names = [name for name, _ in self.fs.entries(self.folder)]
         # The lock goes last: without it the folder is a dead writer's.
         for name in sorted(names, key=lambda name: name == LOCK):
-            self._fs.unlink(self.folder / name)
-        self._fs.rmdir(self.folder)
+            self.fs.unlink(self.folder / name)
+        self.fs.rmdir(self.folder)
 
 
 def _one_file_system(error: OSError) -> Exception:

@@ -22,8 +22,9 @@ PER_THREAD: Final = 6 * _MIB
 _BASE_FILES: Final = 72
 """Descriptors of a process before it has threads: ours, what it was started with, and blobs
 that are synced at a time by however few threads."""
-_FILES_PER_THREAD: Final = 5
-"""Two sources (its own, and one of those it helped), a blob to fill, two to be synced."""
+_FILES_PER_THREAD: Final = 6
+"""Two sources (its own, and one of those it helped), a blob to fill, which its owner and its
+maker have open, two to be synced."""
 
 _DIGITS: Final = 20
 _PROC: Final = Path("/proc/self/cgroup")

@@ -10,12 +10,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Self
 
-from store.blob_writer import BlobWriter
-
 from importer.codecs.base import Encoded, Runtime
 from importer.engine.chunks import Chunk, cut
 from importer.engine.reader import ChunkReader
 from importer.planning.plan import Job
+from store.blob_writer import BlobWriter
 from store.parallel import Stop
 
 CHUNK: Final = 1 << 20

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+
+from store.blob_writer import BlobWriter
 from store.blobs import BlobRef
 from store.digest import Digest
 from store.manifest import CONFIG_MEDIA_TYPE, Layer, Manifest, MediaType
@@ -43,16 +46,23 @@ def write_blobs(writer, tensors=TENSORS, config=CONFIG):
     """Write what `make_manifest` names, each tensor in two chunks, the end before the rest."""
     for tensor, data in tensors.items():
         content = tensor_blob(tensor, data)
-        blob = writer.new_blob()
-        try:
+        path = writer.open()
+        with contextlib.closing(BlobWriter(writer.fs, path)) as blob:
             blob.reserve(len(content))
             blob.place(content[-8:], len(content) - 8)
             blob.write(memoryview(content)[:-8])
             blob.hash_placed(8, memoryview(bytearray(5)))
-            writer.commit(blob)
-        finally:
-            blob.close()
+            ref = blob.finish()
+        writer.commit(path, ref)
     writer.put(config)
+
+
+def half_a_blob(writer):
+    """Begin a blob that nobody finishes; return where."""
+    path = writer.open()
+    with contextlib.closing(BlobWriter(writer.fs, path)) as blob:
+        blob.write(b"half of it")
+    return path
 
 
 def create(store, model="m", tensors=TENSORS, config=CONFIG):

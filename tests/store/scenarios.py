@@ -13,6 +13,7 @@ from tests.store.builders import (
     OTHER,
     TENSORS,
     create,
+    half_a_blob,
     make_manifest,
     name,
     ref_of,
@@ -130,7 +131,7 @@ def much_garbage(store):
     killed = Store(store.layout.root, store.fs.another_process(), store.memo)
     with contextlib.suppress(Crash), killed.writing("unfinished") as writer:
         write_blobs(writer, {"e.weight": b"e"})
-        writer.new_blob().write(b"half of it")
+        half_a_blob(writer)
         killed.fs.die()
     store.fs.close(store.fs.create(store.layout.tmp / "litter"))
 

@@ -58,11 +58,17 @@ class Update:
 
 @dataclass(slots=True)
 class Opened:
-    """An open file description."""
+    """An open file description.
+
+    Attributes:
+        has_lost: what was written since it was opened could not be written back; `sync` says
+            so once.
+    """
 
     inode: int
     process: int
     lock: bool | None = None
+    has_lost: bool = False
 
 
 DATA_AFTER_CRASH: dict[str, Callable[[Inode], bytes]] = {

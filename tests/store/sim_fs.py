@@ -34,7 +34,9 @@ MUTATING = frozenset(
     ]
 )
 NEEDS_SPACE = frozenset(["create", "reserve", "write", "write_at", "rename", "link", "mkdir"])
-NEEDS_DESCRIPTOR = frozenset(["create", "open", "sync_directory", "entries", "try_lock"])
+NEEDS_DESCRIPTOR = frozenset(
+    ["create", "open", "reopen", "sync_directory", "entries", "try_lock"]
+)
 
 
 class Crash(BaseException):
@@ -161,6 +163,18 @@ class SimFS(FileSystem):
         inode.data[:] = data
         inode.saved_data = data
 
+    def fail_write_back(self, path: Path) -> None:
+        """Lose what a file holds, as a disk that fails while nobody waits for it.
+
+        Who has the file open now is told at the next `sync`; who opens it later never is, as
+        POSIX allows and as Linux did before 4.13 and does when the inode left its cache.
+        """
+        inode = self.disk.find(path)
+        inode.is_lost = True
+        for opened in self.disk.opened.values():
+            if opened.inode == inode.number:
+                opened.has_lost = True
+
     # The operations.
 
     def create(self, path: Path, mode: int = 0o600) -> File:
@@ -174,6 +188,13 @@ class SimFS(FileSystem):
 
     def open(self, path: Path) -> File:
         self._enter("open", path)
+        inode = self.disk.find(path)
+        if inode.kind is not Kind.FILE:
+            raise error_of(errno.EINVAL, path)
+        return self._opened(path, inode)
+
+    def reopen(self, path: Path) -> File:
+        self._enter("reopen", path)
         inode = self.disk.find(path)
         if inode.kind is not Kind.FILE:
             raise error_of(errno.EINVAL, path)
@@ -222,6 +243,10 @@ class SimFS(FileSystem):
         if error is not None:
             inode.is_lost = True
             raise error
+        opened = self.disk.opened[file.descriptor]
+        if opened.has_lost:
+            opened.has_lost = False
+            raise error_of(errno.EIO, file.path)
         if not inode.is_lost:
             inode.saved_data = bytes(inode.data)
 

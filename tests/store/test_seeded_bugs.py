@@ -7,7 +7,8 @@ import itertools
 
 import pytest
 
-from store.blobs import BlobStore, BlobWriter, CommitOutcome
+from store.blob_writer import BlobWriter
+from store.blobs import BlobStore, CommitOutcome
 from store.catalog import Catalog
 from store.durable import write_small
 from store.fs import Kind
@@ -154,7 +155,7 @@ def ignore_a_failed_write(patch):
         self._sha256.update(chunk)
         with contextlib.suppress(OSError):
             self._fs.write_at(self._file, chunk, self.size)
-        self.size = self._fs.status_of(self._file).size
+        self.size = self._placed = self._fs.status_of(self._file).size
 
     patch.setattr(BlobWriter, "write", credulous)
 
@@ -203,12 +204,12 @@ def no_exclusive_lock(patch):
 def look_before_the_lock(patch):
     """Take what was there a moment ago for what is there."""
 
-    def hasty(self, blob):
-        ref = blob.finish()
+    def hasty(self, path, ref):
+        self.fs.close(self._partials.pop(path))
         seen = self._blobs.holds(ref)
         with self._lock.shared():
             self._pin([ref])
-            return ref, CommitOutcome.REUSED if seen else self._blobs.install(blob.path, ref)
+            return CommitOutcome.REUSED if seen else self._blobs.install(path, ref)
 
     patch.setattr(Writer, "commit", hasty)
 
@@ -217,7 +218,7 @@ def copy_without_the_lock(patch):
     def careless(self, source, target):
         found = self._catalog.get(source)
         partial = self.folder / "0.manifest"
-        write_small(self._fs, partial, found.data)
+        write_small(self.fs, partial, found.data)
         self._catalog.put(target, partial)
 
     patch.setattr(Writer, "copy", careless)

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import threading
 
 import pytest
 
+from store.blob_writer import BlobWriter
 from store.blobs import CommitOutcome
 from store.errors import (
     BusyError,
@@ -22,12 +24,15 @@ from tests.store.builders import (
     OTHER,
     TENSORS,
     create,
+    half_a_blob,
     make_manifest,
     name,
     ref_of,
     tensor_blob,
     write_blobs,
 )
+from tests.store.judge import ROOT
+from tests.store.sim_fs import home
 
 
 class Failing(FileSystem):
@@ -89,14 +94,14 @@ def test_the_folder_of_a_writer_can_be_entered_by_its_owner_alone(store):
 def test_a_closed_writer_leaves_nothing(store):
     with store.writing(name()) as writer:
         writer.put(b"x")
-        writer.new_blob().write(b"unfinished")
+        half_a_blob(writer)
 
     assert folders(store) == []
 
 
 def test_a_writer_that_fails_leaves_nothing(store):
     with contextlib.suppress(ZeroDivisionError), store.writing(name()) as writer:
-        writer.new_blob().write(b"unfinished")
+        half_a_blob(writer)
         1 / 0  # noqa: B018
 
     assert folders(store) == []
@@ -117,6 +122,81 @@ def test_closing_the_store_closes_its_writers(store):
 
     assert folders(store) == []
     context.__exit__(None, None, None)
+
+
+def test_a_partial_file_is_empty_and_its_owners_alone(store):
+    with store.writing(name()) as writer:
+        path = writer.open()
+
+        assert path.parent == writer.folder
+        assert (path.stat().st_size, path.stat().st_mode & 0o777) == (0, 0o600)
+
+
+def test_a_committed_blob_has_the_bytes_of_its_maker(store):
+    with store.writing(name()) as writer:
+        path = writer.open()
+        with contextlib.closing(BlobWriter(FileSystem(), path)) as blob:
+            blob.write(b"made elsewhere")
+            ref = blob.finish()
+
+        assert writer.commit(path, ref) is CommitOutcome.NEW
+        assert store.blobs.path(ref.digest).read_bytes() == b"made elsewhere"
+
+
+def test_a_maker_that_says_another_size_is_refused(store):
+    with store.writing(name()) as writer:
+        path = half_a_blob(writer)
+        with pytest.raises(IntegrityError) as caught:
+            writer.commit(path, ref_of(b"half of it, and the rest"))
+
+    assert caught.value.code == "E_SHORT_WRITE"
+    assert list(store.layout.blobs.iterdir()) == []
+
+
+def test_a_blob_that_is_given_up_leaves_nothing(store):
+    with store.writing(name()) as writer:
+        path = half_a_blob(writer)
+        writer.discard(path)
+        writer.discard(path)
+
+        assert not path.exists()
+
+
+def test_a_committed_blob_cannot_be_given_up(store):
+    with store.writing(name()) as writer:
+        path = writer.open()
+        with contextlib.closing(BlobWriter(writer.fs, path)) as blob:
+            blob.write(b"x")
+            ref = blob.finish()
+        writer.commit(path, ref)
+        writer.discard(path)
+
+        assert store.blobs.holds(ref)
+
+
+def test_a_closed_writer_has_no_descriptor_open(store):
+    before = set(os.listdir("/dev/fd"))
+    with store.writing(name()) as writer:
+        half_a_blob(writer)
+        writer.put(b"x")
+        with contextlib.suppress(IntegrityError):
+            writer.commit(half_a_blob(writer), ref_of(b"y"))
+
+    assert set(os.listdir("/dev/fd")) == before
+
+
+def test_a_disk_that_failed_before_the_sync_is_noticed():
+    fs = home()
+    with Store(ROOT, fs) as store, store.writing(name()) as writer:
+        path = writer.open()
+        with contextlib.closing(BlobWriter(fs, path)) as blob:
+            blob.write(b"x")
+            ref = blob.finish()
+        fs.fail_write_back(path)
+        with pytest.raises(OSError, match="error"):
+            writer.commit(path, ref)
+
+        assert not store.blobs.holds(ref)
 
 
 def test_each_blob_is_pinned(store):

@@ -143,7 +143,7 @@ def test_without_a_limit_most_of_what_is_there_may_be_used(monkeypatch, there, e
 
 @pytest.mark.parametrize(
     ("files", "expected"),
-    [(1024, 64), (128, 11), (64, 1), (10, 1), (resource.RLIM_INFINITY, 64)],
+    [(1024, 64), (128, 9), (64, 1), (10, 1), (resource.RLIM_INFINITY, 64)],
 )
 def test_threads_do_not_run_out_of_descriptors(monkeypatch, files, expected):
     monkeypatch.setattr("resource.getrlimit", lambda _: (files, files))

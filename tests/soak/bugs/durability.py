@@ -8,7 +8,7 @@ from tests.soak.bugs.bug import Bug, bug
 
 
 def _syncs() -> Iterator[Bug]:
-    yield bug("blobs are not synced", "A D", "store/blobs", "self._fs.sync(self._file)", "pass")
+    yield bug("blobs are not synced", "A D", "store/writer", "self.fs.sync(file)", "pass")
     yield bug("manifests are not synced", "A D", "store/durable", "if sync:", "if False:")
     yield bug(
         "directories are not synced",
@@ -21,7 +21,7 @@ def _syncs() -> Iterator[Bug]:
         "blobs/ is not synced before a manifest is",
         "A",
         "store/writer",
-        "        self._fs.sync_directory(self._blobs.layout.blobs)",
+        "        self.fs.sync_directory(self._blobs.layout.blobs)",
         "        pass",
     )
     yield bug(

@@ -30,7 +30,7 @@ def _writers() -> Iterator[Bug]:
         if self._blobs.holds(ref):
             with self._lock.shared():
                 self._pin([ref])
-                return ref, CommitOutcome.REUSED
+                return CommitOutcome.REUSED
         # Pin, then look: the other way round""",
     )
     yield bug(

@@ -59,7 +59,7 @@ def _trust() -> Iterator[Bug]:
     yield bug(
         "a gap in a blob is not seen",
         "store",
-        "store/blobs",
+        "store/blob_writer",
         "if self._placed != self.size:",
         "if self._placed < 0:",
     )
