@@ -39,8 +39,8 @@ def make_plan(inventory: Inventory, classification: Classification, recipe: Reci
         decision = decisions.setdefault(key, decision)
         # What a scheme made of several arrays and nobody wants otherwise stays those arrays.
         is_whole = tensor.is_ours or decision.target is not None
-        for source in (tensor,) if is_whole else tensor.stored():
-            tensors.append(_plan_tensor(source.name, source.shape, (source,), decision))
+        sources = (tensor,) if is_whole else tensor.stored()
+        tensors += [_plan_tensor(one.name, one.shape, (one,), decision) for one in sources]
     used = {decision.rule.index for decision in decisions.values()}
     recipe.check_used(used, [tensor.name for tensor in inventory.tensors])
     notes: list[str] = []
