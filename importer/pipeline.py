@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from importer.engine.held import hold_sources
 from importer.engine.measure import measure
 from importer.engine.resources import affordable
 from importer.engine.reuse import Reuse, was_imported
@@ -26,7 +27,8 @@ from importer.sources.classification import classify
 from importer.sources.cross_check import check_reference
 from importer.sources.file import check_unchanged
 from importer.sources.inventory import Inventory, read_inventory, take_inventory
-from importer.sources.location import HubRepository
+from importer.sources.location import HubRepository, StoredModel
+from importer.sources.stored.source import read_stored
 from store import BlobRef, CommitOutcome, Digest, Layer, Manifest, MediaType, ModelName, Store
 from store.errors import InputError, UsageError
 from store.manifest import CONFIG_MEDIA_TYPE
@@ -73,11 +75,12 @@ def plan_import(
     """
     # Here already, because a source on the Hub is fetched before its tensors are known.
     affordable(request.threads, request.max_memory, quantizes=False)
-    with _inventory(request, listen, only_headers=only_headers) as inventory:
-        _check_apart(inventory.root, store.layout.root.resolve())
-        check_reference(
-            inventory, lambda file: not request.rehash and was_imported(store, file)
-        )
+    with _inventory(request, store, listen, only_headers=only_headers) as inventory:
+        if inventory.model is None:
+            _check_apart(inventory.root, store.layout.root.resolve())
+            check_reference(
+                inventory, lambda file: not request.rehash and was_imported(store, file)
+            )
         weights = inventory.weights
         nbytes = sum(file.size for file in weights)
         listen(Scanned(len(inventory.tensors), len(weights), nbytes))
@@ -112,6 +115,8 @@ def import_model(
     with telling_space(store, sizes), store.writing(request.name) as writer:
         if request.rehash:
             store.memo.clear()
+        if plan.inventory.model is not None:
+            hold_sources(store, writer, plan.inventory.all_files, threads)
         reuse.take_notes()
         write = functools.partial(
             write_blobs,
@@ -131,7 +136,7 @@ def import_model(
         config, *reports = [done.ref for done in made]
         layers += [Layer(MediaType.QUALITY, ref.digest, ref.size) for ref in reports]
         manifest = Manifest(Layer(CONFIG_MEDIA_TYPE, config.digest, config.size), tuple(layers))
-        for file in (*plan.inventory.weights, *plan.inventory.files):
+        for file in plan.inventory.all_files:
             check_unchanged(file)
         try:
             published = writer.publish(request.name, manifest)
@@ -144,7 +149,8 @@ def import_model(
                     writer.put(document)
             published = writer.publish(request.name, manifest)
     digest, previous = published
-    store.memo.note_origin(digest, _origin(request, plan))
+    if plan.inventory.model is None:
+        store.memo.note_origin(digest, _origin(request, plan))
     store.memo.save()
     listen(Published(digest))
     was = previous.digest if previous is not None else None
@@ -159,9 +165,12 @@ def new_jobs(plan: Plan, store: Store, *, trusts: bool = True) -> list[Job]:
 
 @contextlib.contextmanager
 def _inventory(
-    request: ImportRequest, listen: Listener, *, only_headers: bool
+    request: ImportRequest, store: Store, listen: Listener, *, only_headers: bool
 ) -> Iterator[Inventory]:
     source, variant = request.source, request.variant
+    if isinstance(source, StoredModel):
+        yield read_stored(store, source.name)
+        return
     if isinstance(source, HubRepository):
         with fetched(source, variant, listen, only_headers=only_headers) as tree:
             yield take_inventory(tree, variant)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from importer.recipes.options import QuantizeOptions
 from importer.recipes.recipe import PLAIN, Recipe
-from importer.sources.location import HubRepository
+from importer.sources.location import Source
 from store import ModelName
 
 
@@ -16,7 +15,7 @@ class ImportRequest:
     """What the user asked for.
 
     Attributes:
-        source: a directory or file, or a repository on the Hub.
+        source: a directory or file, a repository on the Hub, or a stored model.
         recipe: what becomes of the tensors, or what to make a recipe of.
         variant: of the weights, such as `fp16`, or None.
         threads: that write blobs, if `max_memory`, in bytes, suffices for so many.
@@ -26,7 +25,7 @@ class ImportRequest:
     """
 
     name: ModelName
-    source: Path | HubRepository
+    source: Source
     recipe: Recipe | QuantizeOptions = PLAIN
     variant: str | None = None
     threads: int = 1

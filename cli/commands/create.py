@@ -161,18 +161,18 @@ def create(
         stacked=None if experts is None else experts is Experts.STACKED,
         allow_nonfinite=allow_nonfinite,
     )
-    request = ImportRequest(
-        ModelName.parse(name),
-        parse_source(source),
-        asked,
-        variant=variant,
-        threads=threads(jobs),
-        max_memory=memory(max_memory),
-        rehash=rehash,
-        strict=strict,
-        report=report,
-    )
     with open_store(store, is_durable=not no_fsync) as opened, listening() as listen:
+        request = ImportRequest(
+            ModelName.parse(name),
+            parse_source(source, lambda model: opened.catalog.find(model) is not None),
+            asked,
+            variant=variant,
+            threads=threads(jobs),
+            max_memory=memory(max_memory),
+            rehash=rehash,
+            strict=strict,
+            report=report,
+        )
         plan = plan_import(request, opened, listen, only_headers=dry_run)
         if dry_run:
             new = new_jobs(plan, opened, trusts=not rehash)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import xxhash
-from store.blob_writer import BlobWriter
 
 from importer.codecs.base import Runtime
 from importer.engine.chunks import Chunk
@@ -17,6 +16,7 @@ from importer.engine.reuse import Fingerprint
 from importer.engine.workers import WorkerPool
 from importer.planning.plan import BlobPlan, Job, TensorPlan
 from store import BlobRef
+from store.blob_writer import BlobWriter
 from store.errors import InputError
 from store.fs import FileSystem
 from store.text import printable

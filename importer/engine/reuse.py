@@ -61,7 +61,7 @@ class Reuse:
         self._memo = store.memo
         self._trusts = trusts
         self._allows_nonfinite = plan.recipe.allow_nonfinite
-        self._files = (*plan.inventory.weights, *plan.inventory.files)
+        self._files = plan.inventory.all_files
         self._seed = self._memo.seed(create=False)
 
     def take_notes(self) -> None:

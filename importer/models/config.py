@@ -59,7 +59,9 @@ def file_type(plan: Plan) -> str:
 
 
 def _record(plan: Plan, facts: Classification) -> dict[str, Json]:
-    sources = [*plan.inventory.weights, *(file.file for file in plan.files)]
+    sources = [file.file for file in plan.files]
+    if plan.inventory.model is None:
+        sources += plan.inventory.weights
     record: dict[str, Json] = {
         "encoder": REVISION,
         "files": [_file(file) for file in sorted(sources, key=lambda file: file.path.encode())],
@@ -74,6 +76,8 @@ def _record(plan: Plan, facts: Classification) -> dict[str, Json]:
         record["variant"] = plan.inventory.variant  # comparing and rebuilding read the same
     if (origin := plan.inventory.origin) is not None:
         record["hub"] = {"commit": origin.commit, "repository": origin.repository}
+    if plan.inventory.model is not None:
+        record["model"] = str(plan.inventory.model)
     if facts.kind is SourceKind.PIPELINE:
         record["components"] = list(plan.inventory.components)
     runs = list(_source_dtypes(plan))

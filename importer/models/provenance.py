@@ -12,9 +12,9 @@ from importer.recipes.recipe import PLAIN
 from importer.recipes.replay import RecipeOptions, options_for
 from importer.request import ImportRequest
 from importer.sources.hub_cache import repository_of
-from importer.sources.location import HubRepository
+from importer.sources.location import HubRepository, Source, StoredModel
 from importer.sources.stored.record import NO_RECORD, ModelRecord, read_record
-from store import IngotError, MediaType, ModelName, Store
+from store import Digest, IngotError, MediaType, ModelName, Store
 from store.catalog import StoredManifest
 
 
@@ -32,7 +32,7 @@ class Provenance:
     """
 
     name: ModelName
-    sources: tuple[Path | HubRepository, ...]
+    sources: tuple[Source, ...]
     record: ModelRecord = NO_RECORD
     report: bool = False
 
@@ -83,9 +83,9 @@ def provenance_of(
     )
 
 
-def _sources(
-    store: Store, stored: StoredManifest, record: ModelRecord
-) -> Iterator[Path | HubRepository]:
+def _sources(store: Store, stored: StoredManifest, record: ModelRecord) -> Iterator[Source]:
+    if record.model is not None:
+        yield from map(StoredModel, _names_of(store, record.model))
     local = store.memo.origin(stored.digest)
     if local is not None:
         yield local
@@ -95,3 +95,14 @@ def _sources(
         # The record is lost; the cache's name tells as much.
         with contextlib.suppress(IngotError):
             yield HubRepository.checked(*named)
+
+
+def _names_of(store: Store, manifest: Digest) -> Iterator[ModelName]:
+    """Yield a name of the model with this manifest, if it still has one."""
+    for entry in store.catalog.entries():
+        if entry.name is None:
+            continue
+        with contextlib.suppress(IngotError, OSError):
+            if store.catalog.get(entry.name).digest == manifest:
+                yield entry.name
+                return

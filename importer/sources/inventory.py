@@ -18,6 +18,7 @@ from importer.sources.selection import choose
 from importer.sources.sharded import add_tensors
 from importer.sources.tensor import SourceTensor
 from importer.sources.tree import Origin, Tree, read_tree
+from store import Digest
 from store.errors import UnsupportedError
 from store.text import printable
 
@@ -43,6 +44,7 @@ class Inventory:
         notes: what the user should know about how it came here and what was chosen.
         scheme: how the weights are quantized already, or None.
         metadata: what each file of weights says about itself, by path.
+        model: the manifest of the stored model that the source is, if it is one.
     """
 
     root: Path
@@ -57,6 +59,12 @@ class Inventory:
     notes: tuple[str, ...] = ()
     scheme: str | None = None
     metadata: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    model: Digest | None = None
+
+    @property
+    def all_files(self) -> tuple[SourceFile, ...]:
+        """Everything that becomes part of the model: weights, and files that are kept."""
+        return (*self.weights, *self.files)
 
     def file(self, path: str) -> SourceFile | None:
         """Return the kept file at a relative path, if there is one."""

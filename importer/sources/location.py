@@ -1,18 +1,22 @@
-"""What SOURCE means: a path, or a model on the Hub."""
+"""What SOURCE means: a path, a model of the store, or one on the Hub."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from store.errors import NotFoundError, UsageError
+from store import ModelName
+from store.errors import IngotError, NotFoundError, UsageError
 from store.paths import why_unsafe
 from store.text import printable
 
 _SHORT: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+_NEVER_STORED: Final = ("hf:", "hf.co/", "huggingface.co/", "./", "../", "/", "~")
 _HINT: Final = "A model on the Hub is named `hf:org/repo` or `hf:org/repo@revision`"
 
 
@@ -41,10 +45,28 @@ class HubRepository:
         return _checked(cls(repository, revision))
 
 
-def parse_source(text: str) -> Path | HubRepository:
+@dataclass(frozen=True, slots=True)
+class StoredModel:
+    """A model in the store that is imported into."""
+
+    name: ModelName
+
+    def __str__(self) -> str:
+        return str(self.name)
+
+
+Source = Path | HubRepository | StoredModel
+"""A directory or file, a repository on the Hub, or a model of the store."""
+
+
+def parse_source(text: str, is_stored: Callable[[ModelName], bool] = lambda _: False) -> Source:
     """Understand SOURCE: `hf:org/repo[@revision]`, `hf.co/org/repo`, a web address, a path.
 
-    What exists as a path is one.
+    What exists as a path is one; then the name of a stored model is that model.
+
+    Args:
+        text: as it was typed.
+        is_stored: whether the store has a model of a name.
 
     Raises:
         UsageError: an address that names no model repository.
@@ -55,6 +77,11 @@ def parse_source(text: str) -> Path | HubRepository:
     path = Path(text)
     if os.path.lexists(path):
         return path
+    if not text.startswith(_NEVER_STORED):
+        with contextlib.suppress(IngotError):
+            name = ModelName.parse(text)
+            if is_stored(name):
+                return StoredModel(name)
     if text.startswith("hf:"):
         repository, at, revision = text[3:].removeprefix("//").partition("@")
         return _checked(

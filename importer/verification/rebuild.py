@@ -19,7 +19,7 @@ from importer.models.quality import quality_bytes
 from importer.pipeline import plan_import
 from importer.planning.plan import BlobPlan, Job, Plan
 from importer.request import ImportRequest
-from importer.sources.location import HubRepository
+from importer.sources.location import Source
 from store import CommitOutcome, Digest, Layer, Manifest, MediaType, Store
 from store.catalog import StoredManifest
 from store.errors import (
@@ -45,7 +45,7 @@ class Repaired(NamedTuple):
     digest: Digest
     size: int
     what: str
-    source: Path | HubRepository
+    source: Source
 
 
 @dataclass(frozen=True, slots=True)

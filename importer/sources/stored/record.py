@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from importer.sources.location import HubRepository
-from store import IngotError, Layer, Store, limits
+from store import Digest, IngotError, Layer, Store, limits
 from store.json import Json, JsonError, loads
 from store.tensorfile import ITEM_BITS
 
@@ -56,6 +56,7 @@ class ModelRecord:
         components: directories with weights, of a pipeline.
         files: of the source.
         hub: repository and commit of an import from the Hub, or None.
+        model: the manifest of the stored model that this one was made from, or None.
         prequantized: the scheme that the weights came in, or None.
         recipe: a document that `importer.recipes.document` reads, or None.
         variant: of the weights, or None.
@@ -71,6 +72,7 @@ class ModelRecord:
     components: tuple[str, ...] = ()
     files: tuple[RecordedFile, ...] = ()
     hub: HubRepository | None = None
+    model: Digest | None = None
     prequantized: str | None = None
     recipe: Mapping[str, Json] | None = field(default=None, hash=False)
     variant: str | None = None
@@ -119,6 +121,7 @@ def record_in(config: Json | Mapping[str, Json]) -> ModelRecord:
         components=tuple(filter(None, map(_text, _list(ours.get("components"))))),
         files=tuple(_files(ours.get("files"))),
         hub=_hub(ours.get("hub")),
+        model=_digest(ours.get("model")),
         prequantized=_text(ours.get("prequantized")),
         recipe=recipe if isinstance(recipe, dict) else None,
         variant=_text(ours.get("variant")),
@@ -151,6 +154,13 @@ def _hub(value: Json) -> HubRepository | None:
         return None
     try:
         return HubRepository.checked(repository, commit)
+    except IngotError:
+        return None
+
+
+def _digest(value: Json) -> Digest | None:
+    try:
+        return Digest.parse(value) if isinstance(value, str) else None
     except IngotError:
         return None
 

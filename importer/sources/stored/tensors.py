@@ -93,7 +93,7 @@ def _stored(layer: Layer, tensor: BlobTensor, start: int) -> StoredTensor:
     weight = tensor.weight
     dtype, shape, quant, group_size = weight.dtype, weight.shape, None, None
     if tensor.is_quantized:
-        spec = _spec(tensor)
+        spec = stored_type(tensor)
         quant, group_size = spec.name, spec.group_size
         shape = (*shape[:-1], shape[-1] * _WORD // spec.bits)
         dtype = layer.dtype or (tensor.parts[SCALE].dtype if spec.has_bias else dtype)
@@ -110,7 +110,11 @@ def _stored(layer: Layer, tensor: BlobTensor, start: int) -> StoredTensor:
     )
 
 
-def _spec(tensor: BlobTensor) -> QuantSpec:
+def stored_type(tensor: BlobTensor) -> QuantSpec:
+    """Return the quantization type of a tensor: as declared, else guessed from its shapes.
+
+    A type that is not known has the name `unknown`.
+    """
     weight, scale = tensor.weight, tensor.parts[SCALE]
     if tensor.quant_type is not None and tensor.quant_type in QUANT_TYPES:
         spec = QUANT_TYPES[tensor.quant_type]

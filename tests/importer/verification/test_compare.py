@@ -96,7 +96,9 @@ def test_a_difference_is_told_to_the_chunk(store, tmp_path):
     data[-1] = 1
     overwrite(source, {"w": ("U8", (3 << 20,), bytes(data))})
 
-    assert findings(store, source) == [("w", f"differs from the source after element {2 << 20}")]
+    assert findings(store, source) == [
+        ("w", f"differs from the source after element {2 << 20}")
+    ]
 
 
 def test_tensors_and_files_that_one_side_lacks_are_found(store, source):

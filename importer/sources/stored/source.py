@@ -1,0 +1,168 @@
+"""Read a stored model as a source: its tensors lie in blobs, its files are blobs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from importer.codecs.base import Codec, Decoder, Shape
+from importer.codecs.plain import Plain
+from importer.codecs.registry import codec_for
+from importer.codecs.spec import QUANT_TYPES, VALUE_DTYPES
+from importer.sources.document import CONFIG, read_document
+from importer.sources.file import Identity, SourceFile
+from importer.sources.inventory import Inventory
+from importer.sources.roles import FileRole, LeftOut
+from importer.sources.stored.record import ModelRecord, read_record
+from importer.sources.stored.tensors import stored_type
+from importer.sources.tensor import SourceTensor, StoredArray
+from store import Layer, Manifest, MediaType, ModelName, Store
+from store.errors import InputError, IntegrityError, UnsupportedError
+from store.tensorblob import GLOBAL_SCALE, PARTS, SCALE, BlobTensor, read_header, read_tensors
+from store.tensorfile import Header
+from store.text import printable
+
+_WORD: Final = 32
+_NOT_TAKEN: Final = "of the model's use, which is not taken over"
+_NO_DTYPE: Final = "BF16"
+"""Of values whose type's scales do not tell it, in models that do not record it."""
+
+
+def read_stored(store: Store, name: ModelName) -> Inventory:
+    """Take the inventory of a stored model; reads headers and documents only.
+
+    What the model's own configuration says of its variant is not taken over: the model has
+    one set of weights.
+
+    Args:
+        store: that has the model.
+        name: of the model.
+
+    Raises:
+        NotFoundError: there is no such model.
+        IntegrityError: its manifest or a blob is missing or damaged.
+        InputError: a blob's header is malformed.
+        UnsupportedError: it holds weights of a type that cannot be read.
+    """
+    stored = store.catalog.get(name)
+    manifest = stored.parse()
+    record = read_record(store, manifest.config)
+    tensors = list(_tensors(store, manifest, record))
+    files = tuple(_files(store, manifest))
+    components = record.components or ("",)
+    left_out = [
+        LeftOut(layer.name or str(layer.media_type).rpartition(".")[2], _NOT_TAKEN)
+        for layer in manifest.layers
+        if layer.media_type not in {MediaType.TENSOR, MediaType.QUALITY} and not layer.is_file
+    ]
+    weights = {array.file.path: array.file for t in tensors for array in t.arrays}
+    return Inventory(
+        root=store.layout.root,
+        tensors=tuple(sorted(tensors, key=lambda tensor: tensor.name.encode())),
+        files=tuple(sorted(files, key=lambda file: file.path)),
+        weights=tuple(sorted(weights.values(), key=lambda file: file.path)),
+        left_out=tuple(left_out),
+        components=components,
+        configs={
+            file.directory: read_document(file)
+            for file in files
+            if file.name == CONFIG and file.directory in components
+        },
+        scheme=record.prequantized,
+        model=stored.digest,
+    )
+
+
+def _tensors(store: Store, manifest: Manifest, record: ModelRecord) -> Iterator[SourceTensor]:
+    layers = [layer for layer in manifest.layers if layer.media_type == MediaType.TENSOR]
+    if not layers:
+        raise UnsupportedError(
+            "the stored model has no tensors of its own, but one file of weights",
+            code="E_FORMAT",
+        )
+    found = [(layer, *_read(store, layer)) for layer in layers]
+    count = sum(len(tensors) for _, _, _, tensors in found)
+    dtypes = iter(record.dtypes(count))
+    for layer, file, header, tensors in found:
+        for tensor in tensors:
+            dtype = next(dtypes) or layer.dtype
+            yield _tensor(tensor, dtype, file, header, record.components)
+
+
+def _read(store: Store, layer: Layer) -> tuple[SourceFile, Header, list[BlobTensor]]:
+    file = _file(store, layer)
+    with store.blobs.open(layer.digest) as blob:
+        header = read_header(store, blob, layer.size, f"blob {layer.digest}")
+    return file, header, list(read_tensors(layer.name, header))
+
+
+def _tensor(
+    tensor: BlobTensor,
+    dtype: str | None,
+    file: SourceFile,
+    header: Header,
+    components: tuple[str, ...],
+) -> SourceTensor:
+    if GLOBAL_SCALE in tensor.parts:
+        raise UnsupportedError(
+            f"`{printable(tensor.name)}` has a scale of the whole tensor, which cannot be read",
+            code="E_FORMAT",
+        )
+    arrays = tuple(
+        StoredArray(
+            part.name, part.dtype, part.shape, file, header.nbytes + part.begin, part.nbytes
+        )
+        for part in (tensor.parts.get(suffix) for suffix in PARTS)
+        if part is not None
+    )
+    inside = (name for name in components if name and tensor.name.startswith(f"{name}/"))
+    component = max(inside, key=len, default="")
+    weight = tensor.weight
+    if not tensor.is_quantized:
+        decoder: Decoder = Plain(weight.dtype)
+        return SourceTensor(tensor.name, weight.shape, arrays, decoder, component)
+    spec = stored_type(tensor)
+    if spec.name not in QUANT_TYPES:
+        raise UnsupportedError(
+            f"`{printable(tensor.name)}` is quantized in a way that cannot be read",
+            code="E_FORMAT",
+        )
+    scale = tensor.parts[SCALE].dtype
+    values = scale if spec.has_bias else VALUE_DTYPES.get(dtype or _NO_DTYPE, _NO_DTYPE)
+    codec = codec_for(spec, values)
+    shape = (*weight.shape[:-1], weight.shape[-1] * _WORD // spec.bits)
+    _check_parts(tensor, codec, shape, arrays)
+    return SourceTensor(tensor.name, shape, arrays, codec, component)
+
+
+def _check_parts(
+    tensor: BlobTensor, codec: Codec, shape: Shape, arrays: Sequence[StoredArray]
+) -> None:
+    """Refuse arrays that do not belong together: decoding reads where the shapes point."""
+    fits = shape[-1] % codec.spec.group_size == 0
+    expected = [(part.dtype, part.shape) for part in codec.parts(shape)] if fits else []
+    if [(array.dtype, array.shape) for array in arrays] != expected:
+        raise InputError(
+            f"`{printable(tensor.name)}`: weights {list(tensor.weight.shape)} and scales do "
+            f"not fit each other as {codec.spec.name} in groups of {codec.spec.group_size}",
+            code="E_QUANT_PAIR",
+        )
+
+
+def _files(store: Store, manifest: Manifest) -> Iterator[SourceFile]:
+    for layer in manifest.layers:
+        if layer.is_file:
+            yield _file(store, layer, MediaType(layer.media_type))
+
+
+def _file(store: Store, layer: Layer, media_type: MediaType | None = None) -> SourceFile:
+    """Return a blob as a file of the source, under the name of its layer."""
+    if not store.blobs.holds(layer.ref):
+        raise IntegrityError(
+            f"blob {layer.digest} of `{printable(layer.name)}` is missing or has another size",
+            code="E_BLOB_MISSING",
+        )
+    location = store.blobs.path(layer.digest)
+    identity = Identity.of(os.stat(location))
+    return SourceFile(layer.name, location, identity, None, FileRole(media_type=media_type))
