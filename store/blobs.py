@@ -191,7 +191,7 @@ class BlobStore:
         return next(place for place in places if self.fs.status(place) is None)
 
 
-HEAL: Final = "`ingot verify` shows what is damaged; creating the model again heals it"
+HEAL: Final = "Verifying the store shows what is damaged; creating the model again repairs it"
 
 
 def missing(digest: Digest) -> IntegrityError:

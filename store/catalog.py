@@ -259,11 +259,7 @@ class Catalog:
 
 
 def _not_found(name: ModelName) -> NotFoundError:
-    return NotFoundError(
-        f"model `{name}` not found",
-        code="E_NOT_FOUND",
-        hint="`ingot list` shows what there is",
-    )
+    return NotFoundError(f"model `{name}` not found", code="E_NOT_FOUND")
 
 
 def _entry(path: Path, parts: tuple[str, ...]) -> Entry:

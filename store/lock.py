@@ -110,7 +110,5 @@ class StoreLock:
             raise BusyError(
                 f"the store `{self.layout.root}` is locked by another process",
                 code="E_BUSY",
-                hint="Run the command again when the other one is done, "
-                "or give `ingot gc` more time with `--wait SECONDS`",
             )
         time.sleep(_POLL)

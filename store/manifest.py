@@ -241,5 +241,5 @@ def _bad(where: str, message: str, code: str = "E_MANIFEST") -> NoReturn:
     raise IntegrityError(
         f"manifest {where}: {message}",
         code=code,
-        hint="Create the model again, or remove this tag with `ingot rm`",
+        hint="Create the model again, or remove this tag",
     )

@@ -219,9 +219,7 @@ def _sizes(fs: FileSystem, directory: Path) -> list[tuple[str, int]]:
     return found
 
 
-_UNREADABLE: Final = (
-    "gc must know every root: create that model again, or untag it with `ingot rm`"
-)
+_UNREADABLE: Final = "gc must know every root: create that model again, or remove its name"
 _STRAY: Final = "gc must know every root: move what is no manifest out of manifests/"
 
 
