@@ -116,8 +116,7 @@ def _print_quality(
     if layer is None:
         raise NotFoundError(
             f"model `{model.name}` has no report of its quality",
-            code="E_NOT_FOUND",
-            hint="Create it again with `--report`",
+            code="E_NO_REPORT",
         )
     found = read_quality(store.blobs.read(layer.ref, limits.QUALITY_BYTES))
     order = sort or Sort.ERROR
@@ -144,7 +143,7 @@ def _recipe(model: Description) -> list[str]:
 
     document = model.record.recipe
     if document is None:
-        raise NotFoundError(f"model `{model.name}` has no recipe", code="E_NOT_FOUND")
+        raise NotFoundError(f"model `{model.name}` has no recipe", code="E_NO_PART")
     return ["\n".join(to_toml(document))]
 
 
@@ -154,7 +153,7 @@ def _raw(store: Store, model: Description, what: str) -> list[str]:
 
     layers = list(_layers(model, what))
     if not layers:
-        raise NotFoundError(f"model `{model.name}` has no {what}", code="E_NOT_FOUND")
+        raise NotFoundError(f"model `{model.name}` has no {what}", code="E_NO_PART")
     return [read_text(store, layer) for layer in layers]
 
 
