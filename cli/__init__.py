@@ -1,4 +1,4 @@
-"""Words, flags, colours and exit codes."""
+"""The command line: its words and flags, its colours and its exit codes."""
 
 import contextlib
 import gc

@@ -8,9 +8,18 @@ from typing import Final
 
 from store.errors import IngotError
 
+_DAMAGED: Final = "`ingot verify` shows what is damaged; creating the model again repairs it"
+
 HINTS: Final[Mapping[str, str]] = MappingProxyType(
     {
+        "E_BLOB_KIND": _DAMAGED,
+        "E_BLOB_MISSING": _DAMAGED,
+        "E_BLOB_SIZE": _DAMAGED,
+        "E_BUSY": "Run the command again when the other one is done, or give `ingot gc` more "
+        "time with `--wait SECONDS`",
         "E_EXHAUSTED": "Use fewer `--jobs`",
+        "E_GC_REFUSED": "gc must know every root: create that model again, or remove its name "
+        "with `ingot rm`",
         "E_GROUP_FIXED": "Leave `--group-size` out",
         "E_GROUP_TWICE": "Give the group size once: `-q {type}/{group_size}`",
         "E_GROUP_UNUSED": "`--group-size` belongs to the type that `-q` names; for a rule, "
@@ -23,6 +32,8 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "E_NAME_COLLISION": "Keep the latter: --rule '{quantized}=keep'",
         "E_NOSPACE": "Free some space (`ingot gc` may help) and run the command again, or name "
         "another disk with `--store`",
+        "E_NO_REPORT": "Create the model again with `--report`",
+        "E_NOT_FOUND": "`ingot list` shows what there is",
         "E_PREQUANTIZED": "Import it as it is, without `-q`, `--recipe` and rules, or quantize "
         "the original checkpoint",
         "E_QUALITY": "Create the model again with `--report`",
@@ -36,6 +47,8 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "E_ROLE_UNUSED": "Leave `--{role}` out",
         "E_RULE": "Such as --rule '*.v_proj=int8/64' or --rule 'lm_head=keep'",
         "E_RULE_UNUSED": "Without the rule, `--dry-run --json` lists every name",
+        "E_SRC_VARIANT": "Leave `--variant` out, or name one that the source has",
+        "E_SRC_VARIANTS": "Choose one with `--variant NAME`",
         "E_STORE_OVERLAP": "Name another store with `--store`, or another source",
         "E_STRICT": "Give them a rule (`--rule '{tensor}=keep'`), or leave `--strict` out",
     }

@@ -122,7 +122,7 @@ def _run(words: list[str]) -> int:
 
 
 def _told(error: Exception, words: list[str]) -> IngotError:
-    """Put any error into words for the user."""
+    """Return any error as one that can be reported."""
     if isinstance(error, IngotError):
         return error
     if isinstance(error, OSError):

@@ -39,7 +39,7 @@ _HOMES: Final = {
 
 
 def __getattr__(name: str) -> object:
-    # On first use, because `ingot --help` needs `store.errors` and nothing else, and all of
+    # On first use, because the help of a command needs `store.errors` alone, and all of
     # the package takes 15 ms of the 30 that are left beside typer.
     if name not in _HOMES:
         message = f"module {__name__!r} has no attribute {name!r}"

@@ -100,7 +100,7 @@ class BlobStore:
             if error.errno not in _NO_FILE:
                 raise
             message = f"blob {digest} is no regular file"
-            raise IntegrityError(message, code="E_BLOB_KIND", hint=HEAL) from error
+            raise IntegrityError(message, code="E_BLOB_KIND") from error
         try:
             yield file
         finally:
@@ -121,7 +121,7 @@ class BlobStore:
             message = (
                 f"blob {ref.digest} does not have the {ref.size} bytes that it should have"
             )
-            raise IntegrityError(message, code="E_BLOB_SIZE", hint=HEAL)
+            raise IntegrityError(message, code="E_BLOB_SIZE")
         return data
 
     def install(self, partial: Path, ref: BlobRef, *, is_bad: bool = False) -> CommitOutcome:
@@ -191,9 +191,6 @@ class BlobStore:
         return next(place for place in places if self.fs.status(place) is None)
 
 
-HEAL: Final = "Verifying the store shows what is damaged; creating the model again repairs it"
-
-
 def missing(digest: Digest) -> IntegrityError:
     """Say that a blob is not there."""
-    return IntegrityError(f"blob {digest} is missing", code="E_BLOB_MISSING", hint=HEAL)
+    return IntegrityError(f"blob {digest} is missing", code="E_BLOB_MISSING")

@@ -219,9 +219,8 @@ def _sizes(fs: FileSystem, directory: Path) -> list[tuple[str, int]]:
     return found
 
 
-_UNREADABLE: Final = "gc must know every root: create that model again, or remove its name"
 _STRAY: Final = "gc must know every root: move what is no manifest out of manifests/"
 
 
-def _refuse(message: str, hint: str = _UNREADABLE) -> NoReturn:
+def _refuse(message: str, hint: str | None = None) -> NoReturn:
     raise IntegrityError(f"{message}; nothing was removed", code="E_GC_REFUSED", hint=hint)

@@ -35,7 +35,7 @@ class Experts(StrEnum):
 
 @unique
 class OnMisaligned(StrEnum):
-    """What becomes of a tensor that groups do not fit: `Misaligned`, cheaper to import."""
+    """What becomes of a tensor that groups do not fit; `Misaligned` takes longer to import."""
 
     KEEP = "keep"
     ADJUST = "adjust"
@@ -53,7 +53,8 @@ def create(
         ),
     ] = ".",
     variant: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of the weights, such as fp16.")
+        str | None,
+        typer.Option(metavar="NAME", help="Import this variant of the weights, such as fp16."),
     ] = None,
     quantize: Annotated[
         str | None,
@@ -61,20 +62,23 @@ def create(
             "--quantize",
             "-q",
             metavar="TYPE",
-            help="To int2 int3 int4 int5 int6 int8, nvfp4, mxfp4 or mxfp8; or bf16 or f16.",
+            help="Quantize to int2, int3, int4, int5, int6, int8, nvfp4, mxfp4 or mxfp8, or "
+            "round to bf16 or f16.",
         ),
     ] = None,
     group_size: Annotated[
         int | None,
-        typer.Option("--group-size", metavar="N", help="Of an int type: 32, 64 or 128."),
+        typer.Option(
+            "--group-size", metavar="N", help="Group size of an int type: 32, 64 or 128."
+        ),
     ] = None,
     recipe: Annotated[
         str | None,
         typer.Option(
             "--recipe",
             metavar="NAME|FILE",
-            help="Which tensors get which type: default, uniform, ollama, mixed_2_6, mixed_3_4,"
-            " mixed_3_6, mixed_4_6, or a TOML file.",
+            help="Decide which tensors get which type: default, uniform, ollama, mixed_2_6, "
+            "mixed_3_4, mixed_3_6, mixed_4_6, or a TOML file.",
         ),
     ] = None,
     rule: Annotated[
@@ -82,53 +86,64 @@ def create(
         typer.Option(
             "--rule",
             metavar="GLOB=TYPE[/GROUP]",
-            help="Goes before the recipe; TYPE may be `keep`. May be repeated.",
+            help="Give the tensors that GLOB matches a type, or `keep` them, whatever the "
+            "recipe says. May be repeated.",
         ),
     ] = None,
     embedding: Annotated[
-        str | None, typer.Option("--embedding", metavar="TYPE", help="Of embeddings.")
+        str | None, typer.Option("--embedding", metavar="TYPE", help="Type of the embeddings.")
     ] = None,
     lm_head: Annotated[
-        str | None, typer.Option("--lm-head", metavar="TYPE", help="Of the output layer.")
+        str | None, typer.Option("--lm-head", metavar="TYPE", help="Type of the output layer.")
     ] = None,
     vision: Annotated[
-        str | None, typer.Option("--vision", metavar="TYPE", help="Of the vision tower.")
+        str | None, typer.Option("--vision", metavar="TYPE", help="Type of the vision tower.")
     ] = None,
     experts: Annotated[
         Experts | None,
-        typer.Option(help="One tensor for each expert, or all of a projection in one."),
+        typer.Option(
+            help="Store a tensor for each expert, or one for all experts of a projection."
+        ),
     ] = None,
     on_misaligned: Annotated[
         OnMisaligned | None,
         typer.Option(
             "--on-misaligned",
             metavar="WHAT",
-            help="Where groups do not fit: keep the tensor, adjust the group size, or error.",
+            help="What to do with a tensor that groups do not fit: keep it, adjust the group "
+            "size, or stop with an error.",
         ),
     ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Fail where a tensor does not fit its rule.")
+        bool, typer.Option("--strict", help="Fail if a tensor does not fit its rule.")
     ] = False,
     allow_nonfinite: Annotated[
         bool,
-        typer.Option("--allow-nonfinite", help="Quantize tensors with NaN or infinity, too."),
+        typer.Option(
+            "--allow-nonfinite", help="Quantize tensors even if they hold NaN or infinity."
+        ),
     ] = False,
     report: Annotated[
         bool,
         typer.Option(
-            "--report", help="Measure what quantizing costs: `show --quality` prints it."
+            "--report",
+            help="Measure what quantizing costs; `ingot show NAME --quality` prints it.",
         ),
     ] = False,
     dry_run: Annotated[
         bool,
         typer.Option(
             "--dry-run",
-            help="Print the plan and write nothing to the store. From the Hub only headers of "
-            "weights and small files are fetched, the latter into its cache.",
+            help="Print the plan and write nothing to the store. Of a model on the Hub only "
+            "headers of weights and small files are fetched, the latter into the Hub's cache.",
         ),
     ] = False,
     rehash: Annotated[
-        bool, typer.Option("--rehash", help="Believe no blob that is there already.")
+        bool,
+        typer.Option(
+            "--rehash",
+            help="Read the source and hash the blobs again, even if nothing changed.",
+        ),
     ] = False,
     jobs: JobsOpt = None,
     max_memory: MaxMemoryOpt = None,

@@ -16,15 +16,21 @@ if TYPE_CHECKING:
 
 def gc(
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would go and remove nothing.")
+        bool, typer.Option("--dry-run", help="Print what would be removed, and remove nothing.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     forget: Annotated[
         list[str] | None,
-        typer.Option(metavar="HOST", help="Its writers are dead (a shared store)."),
+        typer.Option(
+            metavar="HOST",
+            help="Take the writers on this host for dead, in a store that several hosts share.",
+        ),
     ] = None,
     wait: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, help="For writers to step aside.")
+        float,
+        typer.Option(
+            metavar="SECONDS", min=0, help="How long to wait for writers to step aside."
+        ),
     ] = 10.0,
     store: StoreOpt = None,
     json: JsonOpt = False,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def list_models(
     prefix: Annotated[
-        str, typer.Argument(metavar="[PREFIX]", help="Only names that begin so.")
+        str, typer.Argument(metavar="[PREFIX]", help="List only names that begin with this.")
     ] = "",
     store: StoreOpt = None,
     json: JsonOpt = False,
@@ -55,7 +55,7 @@ def list_models(
 
 def copy_model(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="A model: NAME[:TAG].")],
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="Its second name.")],
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="The second name.")],
     store: StoreOpt = None,
     json: JsonOpt = False,
 ) -> None:
@@ -84,11 +84,13 @@ def copy_model(
 
 
 def remove_models(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Models to untag.")],
+    names: Annotated[
+        list[str], typer.Argument(metavar="NAME...", help="Models whose names to remove.")
+    ],
     store: StoreOpt = None,
     json: JsonOpt = False,
 ) -> None:
-    """Remove names; `ingot gc` then frees what no other model needs.
+    """Remove models by name; `ingot gc` then frees what no other model needs.
 
     Example: ingot rm llama:backup
     """
@@ -114,7 +116,7 @@ def _readable(
     for entry in store.catalog.entries():
         if entry.name is None:
             path = entry.path.relative_to(store.layout.root)
-            problems.append(f"`{path}` is no manifest: {entry.why}")
+            problems.append(f"`{path}` is not a manifest: {entry.why}")
             continue
         if not str(entry.name).lower().startswith(prefix.lower()):
             continue

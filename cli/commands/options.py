@@ -28,14 +28,19 @@ StoreOpt = Annotated[
 JsonOpt = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 JobsOpt = Annotated[
     int | None,
-    typer.Option("--jobs", metavar="N", min=1, help="Threads; as many as cores by default."),
+    typer.Option(
+        "--jobs",
+        metavar="N",
+        min=1,
+        help="Number of threads; by default as many as there are cores.",
+    ),
 ]
 MaxMemoryOpt = Annotated[
     str | None,
     typer.Option(
         "--max-memory",
         metavar="SIZE",
-        help="Use fewer threads where more would need more memory than this, such as 512M.",
+        help="Use fewer threads if more would need more memory than this, such as 512M.",
     ),
 ]
 NoFsyncOpt = Annotated[bool, typer.Option("--no-fsync", hidden=True)]

@@ -17,29 +17,36 @@ if TYPE_CHECKING:
 def show(
     name: NameArg,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Files, and every tensor.")
+        bool, typer.Option("--verbose", "-v", help="Show the files and every tensor, too.")
     ] = False,
     tensors: Annotated[
-        bool, typer.Option("--tensors", help="The tensors; GLOB chooses some.")
+        bool, typer.Option("--tensors", help="List the tensors, or those that GLOB matches.")
     ] = False,
     glob: Annotated[
         str,
-        typer.Argument(metavar="[GLOB]", help="With --tensors or --quality: which of them."),
+        typer.Argument(metavar="[GLOB]", help="Which tensors --tensors or --quality show."),
     ] = "*",
-    sort: Annotated[Sort | None, typer.Option(help="Of the tensors.")] = None,
+    sort: Annotated[Sort | None, typer.Option(help="The order of the tensors.")] = None,
     quality: Annotated[
         bool,
-        typer.Option("--quality", help="What quantizing cost, the worst first."),
+        typer.Option("--quality", help="Show what quantizing cost, the worst tensors first."),
     ] = False,
     recipe: Annotated[
-        bool, typer.Option("--recipe", help="Only the rules that decided, as a recipe file.")
+        bool,
+        typer.Option("--recipe", help="Print only the rules that decided, as a recipe file."),
     ] = False,
-    config: Annotated[bool, typer.Option("--config", help="Only config.json.")] = False,
-    license_: Annotated[bool, typer.Option("--license", help="Only the license.")] = False,
-    template: Annotated[bool, typer.Option("--template", help="Only the template.")] = False,
-    system: Annotated[bool, typer.Option("--system", help="Only the system prompt.")] = False,
+    config: Annotated[bool, typer.Option("--config", help="Print only config.json.")] = False,
+    license_: Annotated[
+        bool, typer.Option("--license", help="Print only the license.")
+    ] = False,
+    template: Annotated[
+        bool, typer.Option("--template", help="Print only the template.")
+    ] = False,
+    system: Annotated[
+        bool, typer.Option("--system", help="Print only the system prompt.")
+    ] = False,
     parameters: Annotated[
-        bool, typer.Option("--parameters", help="Only the parameters.")
+        bool, typer.Option("--parameters", help="Print only the parameters.")
     ] = False,
     store: StoreOpt = None,
     json: JsonOpt = False,
@@ -67,9 +74,9 @@ def show(
         names = ", ".join(f"--{what}" for what in ("quality", *raw))
         raise UsageError(f"only one of {names}", code="E_USAGE")
     if glob != "*" and not (tensors or quality):
-        raise UsageError("GLOB goes with --tensors or --quality", code="E_USAGE")
+        raise UsageError("GLOB needs `--tensors` or `--quality`", code="E_USAGE")
     if sort is Sort.ERROR and not quality:
-        raise UsageError("`--sort error` goes with --quality", code="E_USAGE")
+        raise UsageError("`--sort error` needs `--quality`", code="E_USAGE")
     with open_store(store) as opened:
         model = describe(opened, ModelName.parse(name))
         if quality:
@@ -116,8 +123,7 @@ def _print_quality(
     if layer is None:
         raise NotFoundError(
             f"model `{model.name}` has no report of its quality",
-            code="E_NOT_FOUND",
-            hint="Create it again with `--report`",
+            code="E_NO_REPORT",
         )
     found = read_quality(store.blobs.read(layer.ref, limits.QUALITY_BYTES))
     order = sort or Sort.ERROR
@@ -144,7 +150,7 @@ def _recipe(model: Description) -> list[str]:
 
     document = model.record.recipe
     if document is None:
-        raise NotFoundError(f"model `{model.name}` has no recipe", code="E_NOT_FOUND")
+        raise NotFoundError(f"model `{model.name}` has no recipe", code="E_NO_PART")
     return ["\n".join(to_toml(document))]
 
 
@@ -154,7 +160,7 @@ def _raw(store: Store, model: Description, what: str) -> list[str]:
 
     layers = list(_layers(model, what))
     if not layers:
-        raise NotFoundError(f"model `{model.name}` has no {what}", code="E_NOT_FOUND")
+        raise NotFoundError(f"model `{model.name}` has no {what}", code="E_NO_PART")
     return [read_text(store, layer) for layer in layers]
 
 

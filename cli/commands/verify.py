@@ -1,4 +1,4 @@
-"""`ingot verify`: compare everything that the store claims with its bytes, and mend it."""
+"""`ingot verify`: compare what the store claims with its bytes, and repair it."""
 
 from __future__ import annotations
 
@@ -24,25 +24,27 @@ _REASONS = 3
 def verify(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME]...", help="Models; the whole store by default."),
+        typer.Argument(
+            metavar="[NAME]...", help="Models to verify; by default the whole store."
+        ),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Compare sizes and headers; hash nothing.")
+        bool, typer.Option("--quick", help="Compare sizes and headers, and hash nothing.")
     ] = False,
     source: Annotated[
         Path | None,
         typer.Option(
             "--source",
             metavar="DIR",
-            help="Compare with the original, too; with --repair, heal from it.",
+            help="Compare with the original, too; with --repair, repair from it.",
         ),
     ] = None,
     repair: Annotated[
         bool,
         typer.Option(
             "--repair",
-            help="Make damaged blobs again from where their models were made from, and move "
-            "what cannot be healed into quarantine.",
+            help="Make damaged blobs again from the sources of their models, and move those "
+            "that cannot be repaired into quarantine.",
         ),
     ] = False,
     jobs: JobsOpt = None,

@@ -66,13 +66,13 @@ def out_json(command: str, document: Mapping[str, object]) -> None:
 
 
 def talk(line: str) -> None:
-    """Say something on stderr, unless the call wants JSON."""
+    """Print a line on stderr, unless the call wants JSON."""
     if sys.stderr is not None and not wants_json():
         _to_stderr(line)
 
 
 def warn(message: str) -> None:
-    """Say on stderr what the user should know."""
+    """Print a warning on stderr."""
     talk(f"warning: {printable(message, _LONGEST_MESSAGE)}")
 
 

@@ -16,7 +16,7 @@ _PREVIEW_LINES = 2
 
 
 def lines(store: Store, model: Description, *, verbose: bool, by_size: bool) -> Iterator[str]:
-    """What `show` prints."""
+    """Yield the lines that `show` prints."""
     yield from _section("Model", _facts(store, model))
     if model.dtypes:
         yield from _section("Types", _shares(model.dtypes))
@@ -43,7 +43,7 @@ def lines(store: Store, model: Description, *, verbose: bool, by_size: bool) -> 
 def tensor_lines(
     model: Description, glob: str, *, by_size: bool, indent: int = 0
 ) -> Iterator[str]:
-    """A row for each tensor that matches, repeated layers collapsed into one."""
+    """Yield a row for each tensor that matches; repeated layers are one row."""
     chosen = [tensor for tensor in model.tensors if fnmatchcase(tensor.name, glob)]
     rows = collapse(chosen, lambda tensor: (tensor.type_name, tensor.shape, tensor.nbytes))
     if by_size:
@@ -63,7 +63,7 @@ def tensor_lines(
 
 
 def document(store: Store, model: Description, glob: str) -> dict[str, object]:
-    """What `show --json` prints."""
+    """Return the document that `show --json` prints."""
     origin = store.memo.origin(model.stored.digest)
     return {
         "name": str(model.name),

@@ -26,7 +26,7 @@ class _Total:
 
 
 def plan_lines(name: str, plan: Plan, new: list[Job]) -> Iterator[str]:
-    """What `create --dry-run` prints."""
+    """Yield the lines that `create --dry-run` prints."""
     facts = plan.classification
     yield f"plan for {name}: {facts.kind}{_in_words(facts.architecture)}"
     yield ""
@@ -105,7 +105,7 @@ def _facts(tensor: TensorPlan) -> Hashable:
 
 
 def plan_document(plan: Plan, new: list[Job]) -> dict[str, object]:
-    """What `create --dry-run --json` prints."""
+    """Return the document that `create --dry-run --json` prints."""
     total = _sum(plan)
     return {
         "kind": str(plan.classification.kind),

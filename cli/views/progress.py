@@ -1,4 +1,4 @@
-"""What an import says while it works: a bar on a terminal, a line for each phase elsewhere."""
+"""What an import says while it works: a bar on a terminal, elsewhere a line a phase."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _COMMIT_DIGITS = 12
 
 @contextlib.contextmanager
 def listening() -> Iterator[Listener]:
-    """Give a listener for an import; the bar goes when the block ends."""
+    """Yield a listener for an import; a bar disappears when the block ends."""
     if wants_json() or sys.stderr is None:
         yield silent
     elif not sys.stderr.isatty():
@@ -47,7 +47,7 @@ def listening() -> Iterator[Listener]:
 
 @contextlib.contextmanager
 def counting(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Give a function to be told of bytes done and bytes in all; a bar on a terminal."""
+    """Yield a function to call with bytes done since and bytes in all; it moves a bar."""
     if wants_json() or sys.stderr is None or not sys.stderr.isatty():
         yield lambda _, __: None
         return
@@ -82,7 +82,7 @@ def _say(event: Event) -> None:
 
 
 def _notice(event: Event) -> None:
-    """Say what is to be read beside a bar, too."""
+    """Say what should be read even where a bar is shown."""
     match event:
         case Planned(blobs, _, present) if present:
             talk(f"{present:,} of {count(blobs, 'blob')} already in the store")
@@ -132,7 +132,7 @@ def _bar() -> Progress:
     )
 
     return Progress(
-        # A tensor named `[red]` is no markup.
+        # A tensor named `[red]` is not markup.
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         DownloadColumn(),

@@ -32,7 +32,7 @@ class _Row(NamedTuple):
 
 
 def quality_lines(found: Sequence[Quality], glob: str, sort: Sort) -> Iterator[str]:
-    """What `show --quality` prints: a row for each class of tensors, and one for all."""
+    """Yield what `show --quality` prints: a row for each class of tensors, and one for all."""
     rows = _classes([one for one in found if fnmatchcase(one.name, glob)])
     if not rows:
         return
@@ -65,7 +65,7 @@ def quality_lines(found: Sequence[Quality], glob: str, sort: Sort) -> Iterator[s
 def quality_document(
     found: Sequence[Quality], glob: str, sort: Sort
 ) -> list[dict[str, object]]:
-    """What `show --quality --json` prints: every tensor, measures and the sums behind them."""
+    """Return what `show --quality --json` prints: each tensor's measures and their sums."""
     chosen = [one for one in found if fnmatchcase(one.name, glob)]
     if sort is Sort.SIZE:
         chosen.sort(key=lambda one: -elements(one.shape))

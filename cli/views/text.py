@@ -9,7 +9,7 @@ from store.text import count, printable
 
 
 def ago(mtime_ns: int, now: float) -> str:
-    """How long ago a time in nanoseconds was, in words."""
+    """Return how long ago a time in nanoseconds was, in words."""
     seconds = int(now - mtime_ns / 1e9)
     steps = ((60, "second"), (60, "minute"), (24, "hour"), (7, "day"), (52, "week"))
     value = seconds
@@ -23,7 +23,7 @@ def ago(mtime_ns: int, now: float) -> str:
 
 
 def rfc3339(mtime_ns: int) -> str:
-    """A time in nanoseconds since the epoch, in UTC, to the second."""
+    """Format a time in nanoseconds since the epoch, in UTC, to the second."""
     moment = dt.datetime.fromtimestamp(mtime_ns // 10**9, tz=dt.UTC)
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 

@@ -1,4 +1,4 @@
-"""The report of a quantized model's quality: a small blob beside the tensors."""
+"""The report of quality of a quantized model: a small blob beside the tensors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Quality:
 
 
 def quality_bytes(found: Sequence[Quality]) -> bytes:
-    """Write a report; floats as the shortest text that is read back as the same."""
+    """Return a report as JSON; floats are the shortest text that reads back the same."""
     rows = [
         {"name": one.name, "type": one.type, "shape": list(one.shape)}
         | ({} if one.deviation is None else asdict(one.deviation))
@@ -48,28 +48,28 @@ def read_quality(data: bytes) -> list[Quality]:
     """Read a report.
 
     Raises:
-        IntegrityError: it is none.
+        IntegrityError: the data is not a report.
     """
     try:
         document = loads(data, floats=True)
     except JsonError as error:
-        raise _none(str(error)) from error
+        raise _not_a_report(str(error)) from error
     if not isinstance(document, dict) or document.get("schema") != _SCHEMA:
-        raise _none(f"its schema is not `{_SCHEMA}`")
+        raise _not_a_report(f"its schema is not `{_SCHEMA}`")
     rows = document.get("tensors")
     if not isinstance(rows, list):
-        raise _none("it has no list `tensors`")
+        raise _not_a_report("it has no list `tensors`")
     return list(map(_quality, rows))
 
 
 def _quality(row: Json) -> Quality:
     if not isinstance(row, dict):
-        raise _none("a tensor is no object")
+        raise _not_a_report("a tensor is not an object")
     name, kind, shape = row.get("name"), row.get("type"), row.get("shape")
     if not (isinstance(name, str) and isinstance(kind, str) and isinstance(shape, list)):
-        raise _none("a tensor has no `name`, `type` and `shape`")
+        raise _not_a_report("a tensor has no `name`, `type` and `shape`")
     if len(shape) > limits.RANK:
-        raise _none(f"a shape has more than {limits.RANK} dimensions")
+        raise _not_a_report(f"a shape has more than {limits.RANK} dimensions")
     lengths = tuple(_count(length) for length in shape)
     if not any(field.name in row for field in fields(Deviation)):
         return Quality(name, kind, lengths, None)
@@ -84,20 +84,20 @@ def _quality(row: Json) -> Quality:
         zeroed=_count(row.get("zeroed")),
     )
     if max(deviation.clipped, deviation.zeroed) > deviation.elements:
-        raise _none("a tensor has fewer elements than were clipped or zeroed")
+        raise _not_a_report("a tensor has fewer elements than were clipped or zeroed")
     return Quality(name, kind, lengths, deviation)
 
 
 def _count(value: Json) -> int:
     if type(value) is int and 0 <= value <= limits.DIMENSION:
         return value
-    raise _none("a number of elements is none")
+    raise _not_a_report("a number of elements is not one")
 
 
 def _sum(value: Json) -> float:
     if (number := _number(value)) >= 0:
         return number
-    raise _none("a sum of squares is negative")
+    raise _not_a_report("a sum of squares is negative")
 
 
 def _number(value: Json) -> float:
@@ -108,8 +108,8 @@ def _number(value: Json) -> float:
         and abs(value) <= _LARGEST
     ):
         return float(value)
-    raise _none("a measure is no number, or too large")
+    raise _not_a_report("a measure is not a number, or too large")
 
 
-def _none(why: str) -> IntegrityError:
+def _not_a_report(why: str) -> IntegrityError:
     return IntegrityError(f"this is not a report of quality: {why}", code="E_QUALITY")

@@ -70,7 +70,7 @@ def test_a_glob_chooses_tensors(filled_store):
 
     assert len(chosen.splitlines()) == 3
     assert none == ""
-    assert "GLOB goes with" in run("show", "kept", "*norm*", store=filled_store).failed(2)
+    assert "GLOB needs" in run("show", "kept", "*norm*", store=filled_store).failed(2)
 
 
 def test_tensors_are_sorted_by_size_on_demand(filled_store):

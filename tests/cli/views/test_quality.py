@@ -94,7 +94,7 @@ def test_without_a_report_it_is_not_found_with_a_hint(measured_store):
     assert "has no report of its quality" in told
     assert "--report" in told
     error = run("show", "none", "--quality", "--json", store=measured_store)
-    assert (error.code, error.error["code"]) == (9, "E_NOT_FOUND")
+    assert (error.code, error.error["code"]) == (9, "E_NO_REPORT")
 
 
 @pytest.mark.parametrize(
