@@ -172,7 +172,7 @@ def _scheme(stored: Mapping[str, SourceTensor], configs: Mapping[str, Document])
 def _fallen_back(
     weights: Mapping[str, Selection], contents: Mapping[str, Contents], variant: str | None
 ) -> Iterator[str]:
-    """Say which components have no weights of the variant that was asked for."""
+    """Yield a note that names the components without weights of the variant asked for."""
     if variant is None:
         return
     lacking = [
