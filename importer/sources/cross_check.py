@@ -27,7 +27,8 @@ def check_reference(inventory: Inventory, is_known: Callable[[SourceFile], bool]
         return
     names: dict[str, set[str]] = {path: set() for path in unknown}
     for tensor in inventory.tensors:
-        if tensor.file.path in names:
-            names[tensor.file.path].add(tensor.own_name)
+        for array in tensor.arrays:
+            if array.file.path in names:
+                names[array.file.path].add(array.name)
     for path, file in unknown.items():
         FORMATS[file.role.format].cross_check(file, names[path])

@@ -158,7 +158,7 @@ def _of_tensors(
 def _scheme(stored: Mapping[str, SourceTensor], configs: Mapping[str, Document]) -> str | None:
     """Name the scheme of the first component that has one, with the configuration of each."""
     arrays = sorted(
-        ((name, tensor.dtype) for name, tensor in stored.items()),
+        ((name, tensor.arrays[0].dtype) for name, tensor in stored.items()),
         key=lambda array: array[0].encode(),
     )
     for component, config in configs.items():
