@@ -48,7 +48,7 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "E_RULE": "Such as --rule '*.v_proj=int8/64' or --rule 'lm_head=keep'",
         "E_RULE_UNUSED": "Without the rule, `--dry-run --json` lists every name",
         "E_SRC_VARIANT": "Leave `--variant` out, or name one that the source has",
-        "E_SRC_VARIANTS": "Choose one with `--variant NAME`",
+        "E_SRC_VARIANTS": "Choose one with `--variant {variant}`",
         "E_STORE_OVERLAP": "Name another store with `--store`, or another source",
         "E_STRICT": "Give them a rule (`--rule '{tensor}=keep'`), or leave `--strict` out",
     }

@@ -1,4 +1,4 @@
-"""What the Hub and the network behind it answer, in the user's terms."""
+"""What the Hub and the network answer, as errors in the user's terms."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _LATER: Final = "Run the command again later: what has arrived is kept"
 
 
 class UnreachableError(NetworkError):
-    """The Hub does not answer, or says that it cannot: later it may."""
+    """The Hub does not answer, or says that it cannot; it may later."""
 
 
 class OfflineError(NotFoundError):
-    """Not in the cache, and the user forbade the network."""
+    """Something is not in the cache, and the user forbade the network."""
 
 
 @contextlib.contextmanager
@@ -33,7 +33,7 @@ def translated(repository: str) -> Iterator[None]:
     """Turn what huggingface_hub and its HTTP client raise into errors for the user.
 
     Raises:
-        IngotError: none of them has the token in its message.
+        IngotError: whatever failed; no message has the token in it.
     """
     import httpx2  # noqa: PLC0415 - comes with huggingface_hub, start-up is a promise
     from huggingface_hub.errors import (  # noqa: PLC0415
@@ -55,7 +55,7 @@ def translated(repository: str) -> Iterator[None]:
 
 
 def unreachable(error: BaseException) -> UnreachableError:
-    """Say why there was no answer, or no whole one."""
+    """Return an error that says why there was no answer, or not all of one."""
     what = re.sub(r"^\[Errno -?\d+\] ", "", without_token(str(error))) or type(error).__name__
     return UnreachableError(
         f"cannot reach the Hub at `{_host(error)}`: {printable(what, 300)}",
@@ -65,7 +65,7 @@ def unreachable(error: BaseException) -> UnreachableError:
 
 
 def refused(response: httpx2.Response, repository: str) -> IngotError:  # noqa: PLR0911 - a list
-    """Say what an answer with a status from 400 on means."""
+    """Return an error that says what an answer with a status of 400 or more means."""
     status = response.status_code
     word = response.headers.get("X-Error-Code", "")
     named = f"`{printable(repository)}`"
@@ -103,7 +103,7 @@ def refused(response: httpx2.Response, repository: str) -> IngotError:  # noqa: 
 
 
 def odd_answer(what: str) -> NetworkError:
-    """Refuse an answer that the Hub would not give, such as that of a proxy."""
+    """Return an error for an answer that the Hub would not give, such as that of a proxy."""
     return NetworkError(
         f"the answer is not the Hub's: {printable(what, 300)}",
         code="E_HUB_ANSWER",
@@ -112,7 +112,7 @@ def odd_answer(what: str) -> NetworkError:
 
 
 def without_token(message: str) -> str:
-    """Blacken the token: a client may quote the header that it did not like."""
+    """Return a message without the token: a client may quote a header that it did not like."""
     from huggingface_hub import get_token  # noqa: PLC0415
 
     token = get_token()
@@ -146,7 +146,7 @@ def _limited(response: httpx2.Response) -> NetworkError:
 def _unauthorized(response: httpx2.Response, named: str) -> AuthError:
     if "authorization" in response.request.headers:
         return AuthError(
-            f"the Hub refuses the token, asked for {named}",
+            f"the Hub refuses the token for {named}",
             code="E_HUB_TOKEN",
             hint="Set HF_TOKEN to a valid one, unset it, or run `hf auth login`",
         )

@@ -30,10 +30,10 @@ class HubFile:
 
     Attributes:
         path: relative to the repository, with `/`.
-        size: bytes.
-        url: where it is.
-        oid: Git's hash of it; of its pointer for files in the large file storage.
-        sha256: that the Hub declares for those.
+        size: in bytes.
+        url: that it is fetched from.
+        oid: Git's hash of the file, or of its pointer if it is in the large file storage.
+        sha256: that the Hub declares for a file in the large file storage.
     """
 
     path: str
@@ -44,7 +44,7 @@ class HubFile:
 
     @property
     def key(self) -> str:
-        """Its name in the cache: what the Hub also gives as ETag."""
+        """The name of the blob in the cache, which the Hub also gives as ETag."""
         return self.sha256 or self.oid
 
 
@@ -60,14 +60,16 @@ class HubClient:
     """One repository, reached through huggingface_hub.
 
     Attributes:
+        source: the repository and its revision.
         patience: seconds to wait for an answer, or for its next byte.
-        folder: of the repository in the cache.
-        has_links: whether the cache may use them.
-        stop: ends transfers between two chunks.
+        cache: the directory of all repositories.
+        folder: of this repository in the cache.
+        has_links: whether the cache may use symbolic links.
+        stop: ends transfers between two chunks when it is set.
     """
 
     def __init__(self, source: HubRepository) -> None:
-        """Read nothing yet, but what the environment says of hub_cache, endpoint and token."""
+        """Read what the environment says of cache, endpoint and token, and nothing else yet."""
         from huggingface_hub import HfApi, constants  # noqa: PLC0415
 
         patience = float(constants.HF_HUB_DOWNLOAD_TIMEOUT)
@@ -81,24 +83,24 @@ class HubClient:
         self._api: Final[HfApi] = HfApi(library_name="ingot")
 
     def session(self) -> httpx2.Client:
-        """The HTTP client; threads share it."""
+        """Return the HTTP client, which threads share."""
         from huggingface_hub import get_session  # noqa: PLC0415
 
         return get_session()
 
     def headers(self) -> dict[str, str]:
-        """What every request says, the token among it."""
+        """Return the headers of every request, the token among them."""
         from huggingface_hub.utils import build_hf_headers  # noqa: PLC0415
 
         # Compressed bytes could not be counted.
         return build_hf_headers(library_name="ingot", headers={"Accept-Encoding": "identity"})
 
     def listing(self) -> Listing:
-        """Ask the Hub which commit the revision is, and which files that has.
+        """Ask the Hub which commit the revision is, and which files that commit has.
 
         Raises:
             UnreachableError: there is no answer.
-            OfflineError: the user forbade to ask.
+            OfflineError: the user forbade the network.
             InputError: a file has a name that is not safe everywhere.
             IngotError: the Hub refuses.
         """
@@ -123,7 +125,7 @@ class HubClient:
                 raise odd_answer(f"{type(error).__name__}: {error}") from error
 
     def cached(self) -> tuple[str, tuple[str, ...] | None] | None:
-        """The commit that the cache has of the revision, and which files belong to it.
+        """Return the commit that the cache has of the revision, and the paths of its files.
 
         The files are None where nobody kept the list; the whole is None without a snapshot.
         """
@@ -148,30 +150,32 @@ class HubClient:
         return commit, tuple(paths)
 
     def snapshot(self, commit: str) -> Path:
-        """The directory of a commit in the cache."""
+        """Return the directory of a commit in the cache."""
         return self.folder / "snapshots" / commit
 
     def blob(self, file: HubFile) -> Path:
-        """The content of a file in the cache."""
+        """Return where the cache has the content of a file."""
         return self.folder / "blobs" / file.key
 
     def part(self, file: HubFile) -> Path:
-        """What has arrived of a file that is not whole yet."""
+        """Return where the cache has what has arrived of a file that is not whole yet."""
         return self.folder / "blobs" / f"{file.key}.incomplete"
 
     def find(self, commit: str, file: HubFile) -> Path | None:
-        """Where the cache has a file of a commit whole, links resolved, if it does."""
+        """Return where the cache has a whole file of a commit, links resolved, if it does."""
         for place in (self.snapshot(commit) / file.path, self.blob(file)):
             if place.is_file() and place.stat().st_size == file.size:
                 return place.resolve()
         return None
 
     def complete(self, commit: str, unwanted: Iterable[str]) -> None:
-        """Have huggingface_hub note the list of files, and get what is not there yet.
+        """Have huggingface_hub keep the list of files, and fetch what is not there yet.
 
-        Usually nothing: only what it alone can (files above 50 GB, systems without links).
+        That is usually nothing: it fetches what it alone can (files above 50 GB, or all on
+        systems without links).
 
         Args:
+            commit: of the files.
             unwanted: the paths that nobody needs.
 
         Raises:
@@ -217,7 +221,7 @@ class HubClient:
 
 
 def _configure(repository: str, patience: float) -> None:
-    """Have huggingface_hub say nothing, and never wait for ever, or for long in silence."""
+    """Have huggingface_hub print nothing, and never wait for ever, or for long in silence."""
     from huggingface_hub import get_session, set_client_factory  # noqa: PLC0415
     from huggingface_hub.utils import logging  # noqa: PLC0415
 

@@ -41,7 +41,9 @@ class Contents:
 
     Attributes:
         files: that were read and hold weights; an index is not one of them.
-        tensors: every array as it is stored, in the order of the files and of their data.
+        tensors: what is stored, one for each array, in the order of the files and of their
+            data. Most are plain; a container whose arrays are not (other byte order, strides,
+            blocks) gives each the decoder that reads it. Schemes join them later.
         metadata: what each file says about itself (safetensors' `__metadata__`), by path.
         notes: what the user should know, a sentence each.
     """

@@ -1,4 +1,4 @@
-"""What kind of source an inventory is."""
+"""The kind of a source: how it is laid out, and what its model can do."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SourceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Classification:
-    """What kind of source it is; names, shapes and dtypes decide, never a model class.
+    """The kind of a source; names, shapes and dtypes decide, never a model class.
 
     Attributes:
         architecture: the class that the configuration names, or empty.
@@ -48,7 +48,7 @@ class Classification:
 
 
 def classify(inventory: Inventory) -> Classification:
-    """Say what kind of source it is.
+    """Return the kind of a source.
 
     Raises:
         InputError: a configuration has an impossible value in a field that we use.

@@ -1,4 +1,4 @@
-"""The second opinion on headers: another parser must see the arrays that ours saw."""
+"""A second opinion on headers: another parser must see the arrays that ours saw."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The layout of the Hugging Face cache, as far as it is documented.
+"""The Hugging Face cache: its layout, as far as that is documented.
 
 models--org--name/refs/main                a file with a commit
 models--org--name/snapshots/<commit>/…     links to
@@ -24,17 +24,17 @@ _COMMIT_BYTES: Final = 64
 
 
 def is_commit(revision: str) -> bool:
-    """Whether a revision is a full commit hash, which never moves."""
+    """Return whether a revision is a full commit hash, which never moves."""
     return _COMMIT.fullmatch(revision) is not None
 
 
 def repository_folder(cache: Path, repository: str) -> Path:
-    """Where the cache has a model repository `org/name`."""
+    """Return the folder of the cache for a model repository `org/name`."""
     return cache / f"models--{repository.replace('/', '--')}"
 
 
 def enter_repository(source: Path) -> Path:
-    """The snapshot that is meant by a `models--org--name` directory; else `source` itself.
+    """Return the snapshot that a `models--org--name` directory stands for, else `source`.
 
     Raises:
         InputError: it has no snapshot, or several and no `refs/main` that names one.
@@ -58,7 +58,7 @@ def enter_repository(source: Path) -> Path:
 
 
 def repository_of(snapshot: Path) -> tuple[str, str] | None:
-    """The repository `org/name` and the commit whose snapshot a directory is, if it is one."""
+    """Return the repository `org/name` and the commit of a snapshot directory, if it is one."""
     folder = snapshot.parent.parent.name
     if snapshot.parent.name != "snapshots" or not is_commit(snapshot.name):
         return None
@@ -69,7 +69,7 @@ def repository_of(snapshot: Path) -> tuple[str, str] | None:
 
 
 def read_ref(folder: Path, revision: str) -> str | None:
-    """The commit that a branch or tag was when it was last fetched, if that is known."""
+    """Return the commit of a branch or tag when it was last fetched, if that is known."""
     try:
         with (folder / "refs" / revision).open("rb") as file:
             commit = file.read(_COMMIT_BYTES).decode("ascii").strip()
@@ -79,7 +79,7 @@ def read_ref(folder: Path, revision: str) -> str | None:
 
 
 def write_ref(folder: Path, revision: str, commit: str) -> None:
-    """Note what commit a branch or tag is now."""
+    """Write down which commit a branch or tag is now."""
     if is_commit(revision) or read_ref(folder, revision) == commit:
         return
     target = folder / "refs" / revision
@@ -93,10 +93,10 @@ def write_ref(folder: Path, revision: str, commit: str) -> None:
 
 
 def link(blob: Path, pointer: Path) -> None:
-    """Let a file of a snapshot be a link to its content, as the cache has it.
+    """Make a file of a snapshot a link to its blob, as the cache has it.
 
     Raises:
-        OSError: there are no links here.
+        OSError: the file system has no links.
     """
     target = os.path.relpath(blob, pointer.parent)
     pointer.parent.mkdir(parents=True, exist_ok=True)
@@ -110,7 +110,10 @@ def link(blob: Path, pointer: Path) -> None:
 
 
 def declared_sha256(file: Path) -> str | None:
-    """The SHA-256 that the Hub declared for a file of a snapshot: the name that it links to."""
+    """Return the SHA-256 that the Hub declared for a file of a snapshot, if it did.
+
+    It is the name of the blob that the file links to.
+    """
     try:
         name = os.path.basename(os.readlink(file))
     except OSError:
@@ -119,7 +122,7 @@ def declared_sha256(file: Path) -> str | None:
 
 
 def places_of(root: Path) -> tuple[Path, ...]:
-    """Where the links of a source may lead: into itself, and from a snapshot to its blobs."""
+    """Return where links of a source may lead: into it, and from a snapshot to its blobs."""
     if root.parent.name == "snapshots" and "--" in root.parent.parent.name:
         folder = root.parent.parent
         return (root, folder / "blobs", folder.parent / "blobs")

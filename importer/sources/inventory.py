@@ -166,7 +166,7 @@ def _of_tensors(
 def _scheme(stored: Mapping[str, SourceTensor], configs: Mapping[str, Document]) -> str | None:
     """Name the scheme of the first component that has one, with the configuration of each."""
     arrays = sorted(
-        ((name, tensor.dtype) for name, tensor in stored.items()),
+        ((name, tensor.arrays[0].dtype) for name, tensor in stored.items()),
         key=lambda array: array[0].encode(),
     )
     for component, config in configs.items():
@@ -180,7 +180,7 @@ def _scheme(stored: Mapping[str, SourceTensor], configs: Mapping[str, Document])
 def _fallen_back(
     weights: Mapping[str, Selection], contents: Mapping[str, Contents], variant: str | None
 ) -> Iterator[str]:
-    """Say which components have no weights of the variant that was asked for."""
+    """Yield a note that names the components without weights of the variant asked for."""
     if variant is None:
         return
     lacking = [

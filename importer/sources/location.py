@@ -1,4 +1,4 @@
-"""What SOURCE means: a path, a model of the store, or one on the Hub."""
+"""What the name of a source means: a path, a model of the store, or one on the Hub."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class HubRepository:
     """A model repository on the Hub.
 
     Attributes:
-        repository: `org/name`.
+        repository: as `org/name`.
         revision: a branch, a tag or a commit.
     """
 
@@ -37,10 +37,10 @@ class HubRepository:
 
     @classmethod
     def checked(cls, repository: str, revision: str = "main") -> HubRepository:
-        """Name a repository in words that come from elsewhere.
+        """Return a repository by names that come from elsewhere.
 
         Raises:
-            UsageError: nothing on the Hub can have this name.
+            UsageError: nothing on the Hub can have such a name.
         """
         return _checked(cls(repository, revision))
 
@@ -60,20 +60,20 @@ Source = Path | HubRepository | StoredModel
 
 
 def parse_source(text: str, is_stored: Callable[[ModelName], bool] = lambda _: False) -> Source:
-    """Understand SOURCE: `hf:org/repo[@revision]`, `hf.co/org/repo`, a web address, a path.
+    """Parse the name of a source: `hf:org/repo[@revision]`, `hf.co/org/repo`, a URL, a path.
 
-    What exists as a path is one; then the name of a stored model is that model.
+    Whatever exists as a path is one; then the name of a stored model is that model.
 
     Args:
         text: as it was typed.
         is_stored: whether the store has a model of a name.
 
     Raises:
-        UsageError: an address that names no model repository.
+        UsageError: an address that is not that of a model repository.
         NotFoundError: nothing like this exists, but it looks like a repository's name.
     """
     if not text:  # as of `"$UNSET"`: not the current directory
-        raise UsageError("SOURCE is empty, expected a directory", code="E_USAGE")
+        raise UsageError("the source is empty, expected a directory", code="E_USAGE")
     path = Path(text)
     if os.path.lexists(path):
         return path
@@ -105,7 +105,7 @@ def _parse_address(text: str) -> HubRepository:
         uri = parse_hf_uri(text, endpoint=constants.ENDPOINT)
     except ValueError as error:  # theirs is one, and so is urllib's
         raise UsageError(
-            f"`{printable(text)}` is no address of a model on the Hub",
+            f"`{printable(text)}` is not the address of a model on the Hub",
             code="E_USAGE",
             hint=_HINT,
         ) from error
@@ -130,10 +130,10 @@ def _checked(source: HubRepository) -> HubRepository:
     try:
         validate_repo_id(source.repository)
     except HFValidationError as error:
-        message = f"`{name}` is no name of a repository on the Hub"
+        message = f"`{name}` is not the name of a repository on the Hub"
         raise UsageError(message, code="E_USAGE", hint=_HINT) from error
     if source.repository.count("/") != 1:
-        message = f"`{name}` names no repository, only an organization or a user"
+        message = f"`{name}` is not a repository, only an organization or a user"
         raise UsageError(message, code="E_USAGE", hint=_HINT)
     # It becomes a path in the cache.
     if why := why_unsafe(source.revision):

@@ -52,7 +52,7 @@ class LeftOut:
 
 
 class Claimant(Protocol):
-    """Whatever tells its own files by their names: a `SourceFormat`."""
+    """Anything that recognizes its own files by their names: a `SourceFormat`."""
 
     def claims(self, path: str, head: bytes | None = None) -> WeightsName | None:
         """Take the name of a file apart, or return None for one of another format."""

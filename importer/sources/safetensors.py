@@ -25,7 +25,7 @@ _DESCRIPTORS: Final = "/proc/self/fd" if sys.platform == "linux" else "/dev/fd"
 
 
 class Safetensors:
-    """The format of Hugging Face's own: a JSON header before the data."""
+    """Hugging Face's own format: a JSON header before the data."""
 
     def claims(self, path: str, head: bytes | None = None) -> WeightsName | None:
         """Take a name apart: `model[.variant][-N-of-M].safetensors`, or that of an index."""

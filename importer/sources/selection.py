@@ -119,7 +119,7 @@ def needed(roles: Roles, choice: Choice, indexes: Mapping[str, SourceFile]) -> N
 
 
 def visible(paths: Iterable[str]) -> tuple[list[str], tuple[LeftOut, ...]]:
-    """Leave hidden directories out, as the walk through a directory does."""
+    """Return the paths that a walk would see, and the hidden directories that it leaves out."""
     seen: list[str] = []
     hidden: set[str] = set()
     for path in paths:

@@ -75,6 +75,7 @@ def _variant(files: Iterable[_File], wanted: str | None) -> str:
         f"`{printable(directory)}` has its weights only in variants: "
         + ", ".join(f"`{printable(one)}`" for one in there),
         code="E_SRC_VARIANTS",
+        facts={"variant": printable(there[0])},
     )
 
 

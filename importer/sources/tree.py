@@ -22,7 +22,7 @@ from store.text import printable
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where on the Hub a source comes from.
+    """The repository on the Hub that a source comes from.
 
     Attributes:
         repository: as `org/name`.

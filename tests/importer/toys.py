@@ -11,7 +11,7 @@ from importer.sources.file import opened, read_bytes
 from importer.sources.naming import Naming, WeightsName
 from importer.sources.schemes import SCHEMES
 from importer.sources.sharded import FileContents, read_index, read_sharded
-from importer.sources.tensor import SourceTensor
+from importer.sources.tensor import SourceTensor, StoredArray
 from store.errors import InputError
 from store.tensorfile import data_bytes
 from tests.importer.builders import noise
@@ -68,9 +68,8 @@ def _read(file, component):
     for line in text.splitlines():
         name, dtype, sides, offset, nbytes = line.split()
         shape = tuple(map(int, sides.split("x")))
-        name = f"{component}/{name}" if component else name
-        where = file, int(offset), int(nbytes)
-        tensors.append(SourceTensor(name, dtype, shape, *where, component))
+        array = StoredArray(name, dtype, shape, file, int(offset), int(nbytes))
+        tensors.append(SourceTensor.plain(array, component))
     return FileContents(tensors, {"maker": "toy"})
 
 
@@ -84,8 +83,9 @@ class Halves:
         by_name = {tensor.name: tensor for tensor in tensors}
         for tensor in tensors:
             stem, _, last = tensor.name.rpartition(".")
-            if last == "low":
-                yield dataclasses.replace(tensor, name=f"{stem}.weight")
+            if last == "low" and (step := by_name.get(f"{stem}.step")) is not None:
+                arrays = (*tensor.arrays, *step.arrays)
+                yield dataclasses.replace(tensor, name=f"{stem}.weight", arrays=arrays)
             elif last != "step" or f"{stem}.low" not in by_name:
                 yield tensor
 

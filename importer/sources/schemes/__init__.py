@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from importer.sources.schemes import recognized
 from importer.sources.schemes.base import Clue, Scheme
 from importer.sources.schemes.mlx import Mlx
 from importer.sources.schemes.recognized import Recognized
-from importer.sources.tensor import SourceTensor
 from store.json import Json
+
+if TYPE_CHECKING:  # `show` recognizes schemes, and starts quickly
+    from importer.sources.tensor import SourceTensor
 
 SCHEMES: Final[dict[str, Scheme]] = {
     "awq": Recognized(recognized.is_awq),

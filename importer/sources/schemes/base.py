@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from importer.sources.tensor import SourceTensor
 from store.json import Json
+
+if TYPE_CHECKING:  # `show` recognizes schemes, and starts quickly
+    from importer.sources.tensor import SourceTensor
 
 
 class Clue(NamedTuple):
@@ -34,6 +36,8 @@ class Scheme(Protocol):
 
     One file with a class like this, and one line in `importer/sources/schemes/__init__.py`,
     are a new scheme. Schemes read no weights: names, shapes, dtypes and config.json decide.
+    `show` recognizes schemes and starts quickly, so that a module imports what joining needs
+    (codecs, `SourceTensor`) in `join`.
     """
 
     def recognizes(self, clue: Clue) -> bool:

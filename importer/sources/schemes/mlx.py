@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from importer.sources.schemes.base import Clue
-from importer.sources.tensor import SourceTensor
 from store.errors import InputError
 from store.json import Json
 from store.tensorblob import BIAS, SCALE
 from store.text import printable
+
+if TYPE_CHECKING:  # `show` recognizes schemes, and starts quickly
+    from importer.sources.tensor import SourceTensor
 
 _BITS: Final = (2, 3, 4, 5, 6, 8)
 _GROUP_SIZES: Final = (16, 32, 64, 128)

@@ -6,23 +6,25 @@ Facts: docs/formats/prequantized.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from importer.sources.dtypes import FP8, is_plain
 from importer.sources.schemes.base import Clue
-from importer.sources.tensor import SourceTensor
 from store.json import Json
 
+if TYPE_CHECKING:  # `show` recognizes schemes, and starts quickly
+    from importer.sources.tensor import SourceTensor
 
-@dataclass(frozen=True, slots=True)
+
 class Recognized:
-    """A scheme by which arrays are named, and nothing more."""
+    """A scheme that is named, and whose arrays are left as they are.
 
-    is_shown_by: Callable[[Clue], bool]
+    Attributes:
+        recognizes: whether an array shows that weights are stored by this scheme.
+    """
 
-    def recognizes(self, clue: Clue) -> bool:
-        """Return whether an array shows that weights are stored by this scheme."""
-        return self.is_shown_by(clue)
+    def __init__(self, recognizes: Callable[[Clue], bool]) -> None:
+        self.recognizes: Final = recognizes
 
     def join(
         self, tensors: Sequence[SourceTensor], _: Mapping[str, Json]
@@ -32,17 +34,17 @@ class Recognized:
 
 
 def is_awq(clue: Clue) -> bool:
-    """AWQ has GPTQ's names; only the configuration tells them apart."""
+    """Return whether it is AWQ, which only the configuration tells apart from GPTQ."""
     return _is_qweight(clue) and clue.method == "awq"
 
 
 def is_gptq(clue: Clue) -> bool:
-    """GPTQ, also without a configuration."""
+    """Return whether it is GPTQ, also where no configuration says so."""
     return _is_qweight(clue) and clue.method != "awq"
 
 
 def is_mxfp4(clue: Clue) -> bool:
-    """GPT-OSS, with Hugging Face's names or OpenAI's."""
+    """Return whether it is GPT-OSS's MXFP4, with Hugging Face's names or OpenAI's."""
     if clue.dtype != "U8":
         return False
     if clue.last.endswith("_blocks"):
@@ -51,13 +53,13 @@ def is_mxfp4(clue: Clue) -> bool:
 
 
 def is_bitsandbytes(clue: Clue) -> bool:
-    """Return whether it has the state of 4 bits, or the scales of int8."""
+    """Return whether it is bitsandbytes: the state of 4 bits, or the scales of int8."""
     is_int8 = clue.last == "SCB" and f"{clue.stem}.weight" in clue.dtypes
     return is_int8 or ".quant_state.bitsandbytes__" in clue.name
 
 
 def is_fp8_block(clue: Clue) -> bool:
-    """FP8 in blocks of 128x128, as DeepSeek has it; or stacked experts with such scales."""
+    """Return whether it is FP8 in blocks, as DeepSeek has it, stacked experts included."""
     if clue.last == "weight_scale_inv":
         return clue.dtypes.get(f"{clue.stem}.weight") in FP8
     is_experts = clue.dtype in FP8 and clue.last != "weight"
@@ -65,24 +67,24 @@ def is_fp8_block(clue: Clue) -> bool:
 
 
 def is_modelopt(clue: Clue) -> bool:
-    """Older exports of ModelOpt name it in another file than config.json."""
+    """Return whether it is ModelOpt, whose older exports are not named in config.json."""
     if clue.last == "weight_scale" and f"{clue.stem}.weight_scale_2" in clue.dtypes:
         return True
     return _is_declared(clue, "modelopt")
 
 
 def is_compressed_tensors(clue: Clue) -> bool:
-    """compressed-tensors: packed, or with scales that the configuration calls its own."""
+    """Return whether it is packed by compressed-tensors, or declared to have its scales."""
     return clue.last == "weight_packed" or _is_declared(clue, "compressed-tensors")
 
 
 def is_bitnet(clue: Clue) -> bool:
-    """BitNet, by its declaration."""
+    """Return whether it is declared to be BitNet."""
     return _is_declared(clue, "bitnet")
 
 
 def is_fp8(clue: Clue) -> bool:
-    """FP8 with scales under any of their usual names, per tensor or channel."""
+    """Return whether it is FP8 with scales under any of their usual names."""
     if clue.last == "weight_scale":
         return clue.dtypes.get(f"{clue.stem}.weight") in FP8
     if clue.dtype not in FP8:
@@ -95,7 +97,7 @@ def is_fp8(clue: Clue) -> bool:
 
 
 def is_unknown(clue: Clue) -> bool:
-    """Scales beside a weight that is not an ordinary float."""
+    """Return whether it is the scales of a weight that is not an ordinary float."""
     return clue.last == "weight_scale" and not is_plain(clue.dtypes.get(f"{clue.stem}.weight"))
 
 
@@ -104,5 +106,5 @@ def _is_qweight(clue: Clue) -> bool:
 
 
 def _is_declared(clue: Clue, method: str) -> bool:
-    """Whether scales of a packed or FP8 weight are those of a declared method."""
+    """Return whether it is the scales of a packed or FP8 weight of a declared method."""
     return clue.method == method and is_unknown(clue)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from importer.sources.classification import classify
+from importer.sources.cross_check import check_reference
 from importer.sources.inventory import read_inventory
 from store.errors import InputError, UnsupportedError
 from tests.importer.builders import safetensors, write
@@ -28,6 +29,8 @@ def test_a_directory_in_a_new_container_and_scheme_is_read(tmp_path):
     found = read_inventory(write(tmp_path, {"model.toy": toy(TENSORS), "config.json": {}}))
 
     assert shapes(found) == {"a.weight": ("U8", (4, 8)), "norm.weight": ("F32", (8,))}
+    arrays = [array.name for tensor in found.tensors for array in tensor.arrays]
+    assert arrays == ["a.low", "a.step", "norm.weight"]
     assert [file.path for file in found.weights] == ["model.toy"]
     assert [file.path for file in found.files] == ["config.json"]
     assert classify(found).scheme == "halves"
@@ -83,3 +86,12 @@ def test_without_the_line_nothing_is_known(tmp_path):
         read_inventory(tmp_path / "model.toy")
 
     assert caught.value.code == "E_SRC_EMPTY"
+
+
+@pytest.mark.usefixtures("toys")
+def test_the_second_parser_is_shown_the_arrays_of_joined_tensors(tmp_path):
+    found = read_inventory(write(tmp_path, {"model.safetensors": safetensors(TENSORS)}))
+
+    check_reference(found, lambda _: False)
+
+    assert list(shapes(found)) == ["a.weight", "norm.weight"]

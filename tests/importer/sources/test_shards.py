@@ -23,7 +23,7 @@ def chosen(*names, variant=None):
 def refused(*names, variant=None):
     with pytest.raises(InputError) as caught:
         select(*names, variant=variant)
-    return caught.value.code, f"{caught.value} {caught.value.hint}"
+    return caught.value.code, f"{caught.value} {caught.value.hint} {caught.value.facts}"
 
 
 def numbered(stem, count, suffix="", numbers=None):
@@ -239,6 +239,7 @@ def test_weights_only_in_variants_are_ambiguous(variant):
 
     assert code == "E_SRC_VARIANTS"
     assert "`bf16`, `fp16`" in text
+    assert "{'variant': 'bf16'}" in text
 
 
 def test_a_dot_in_another_name_makes_no_variant():
