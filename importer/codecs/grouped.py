@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from importer.codecs.base import Encoded, KernelSpec, Operation, Part, Runtime, Shape, Span
-from importer.codecs.spec import GROUP_SIZES, VALUE_DTYPES, Mode, QuantSpec
+from importer.codecs.spec import GROUP_SIZES, QUANT_TYPES, VALUE_DTYPES, Mode, QuantSpec
 from store.errors import UnsupportedError
 from store.fs import Buffer
 from store.tensorblob import BIAS, PACKED_DTYPE, SCALE, WEIGHT
@@ -148,14 +148,16 @@ class Grouped:
         return (self._kernel(operation),)
 
     def _kernel(self, operation: Operation) -> GroupKernel:
-        return GroupKernel(operation, self.spec, self.value_dtype)
+        # The same code serves all group sizes.
+        return GroupKernel(operation, QUANT_TYPES[self.spec.name], self.value_dtype)
 
 
 @dataclass(frozen=True, slots=True)
 class GroupKernel:
-    """A kernel that encodes or decodes groups.
+    """A kernel that encodes or decodes groups, of any size that the type can have.
 
     Attributes:
+        spec: the type, with its default group size.
         dtype: of the values that are quantized.
     """
 

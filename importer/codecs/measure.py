@@ -105,7 +105,7 @@ class Measure:
         values = self._source.decode(arrays, shape, elements, self._runtime)
         source = floats.read(values, codec.dtype).reshape(-1, size)
         made = codec.decode(parts, shape, elements, self._runtime)
-        decoded = np.frombuffer(made, floats.STORED[dtype]).reshape(-1, size)
+        decoded = floats.read(made, dtype).reshape(-1, size)
         self._elements += source.size
         add_groups = _add if self._sum is None else self._sum.add
         add_groups(self._sums, source, decoded, dtype, _bounds(codec, parts, len(source)))

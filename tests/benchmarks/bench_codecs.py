@@ -21,10 +21,10 @@ import numpy as np
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from importer.codecs import runtime
 from importer.codecs.base import Operation
 from importer.codecs.reference import floats
 from importer.codecs.registry import codec_for
+from importer.codecs.runtime import NUMPY, prepare
 from importer.codecs.spec import QUANT_TYPES
 from tests.importer.codecs import corpus, oracle
 
@@ -69,32 +69,29 @@ def speeds(ways, nbytes, samples):
     return Speeds(kernel, numpy, theirs, over_numpy, over_mlx)
 
 
-def encoding(spec, dtype, bits):
+def encoding(spec, dtype, bits, runtime):
     """Three ways to quantize."""
     codec = codec_for(spec, dtype)
     data = bits.reshape(-1).view(np.uint8).data
-    kernel = runtime.ready(Operation.ENCODE, codec)
     rows, mode = mx.array(bits).view(oracle.DTYPES[dtype]), oracle.mode(spec)
     return (
-        lambda: runtime.encode(codec, data, kernel),
-        lambda: runtime.encode(codec, data, None),
+        lambda: codec.encode(data, runtime),
+        lambda: codec.encode(data, NUMPY),
         lambda: mx.eval(mx.quantize(rows, **mode, stream=mx.cpu)),
     )
 
 
-def decoding(spec, dtype, bits):
+def decoding(spec, dtype, bits, runtime):
     """Three ways to give values back."""
-    codec = codec_for(spec, dtype)
+    codec, whole = codec_for(spec, dtype), (bits.shape, range(bits.size))
+    encoded = codec.encode(bits.reshape(-1).view(np.uint8).data, runtime)
     # Writable, as a reader's buffer is.
-    parts = [
-        bytearray(part) for part in codec.encode(bits.reshape(-1).view(np.uint8).data).parts
-    ]
-    kernel = runtime.ready(Operation.DECODE, codec)
+    parts = [bytearray(part) for part in encoded.parts]
     theirs = oracle.arrays(spec, dtype, parts, len(bits))
     mode = oracle.mode(spec) | {"dtype": oracle.DTYPES[dtype]}
     return (
-        lambda: runtime.decode(codec, parts, kernel),
-        lambda: runtime.decode(codec, parts, None),
+        lambda: codec.decode(parts, *whole, runtime),
+        lambda: codec.decode(parts, *whole, NUMPY),
         lambda: mx.eval(mx.dequantize(*theirs, **mode, stream=mx.cpu)),
     )
 
@@ -106,11 +103,15 @@ def main() -> int:
     parser.add_argument("--types", nargs="*", choices=QUANT_TYPES, default=list(QUANT_TYPES))
     arguments = parser.parse_args()
     specs = [spec for spec in SPECS if spec.name in arguments.types]
-    problem = runtime.prepare(
-        {codec_for(spec, arguments.dtype): 1 << 40 for spec in specs}, lambda: None
-    )
-    if problem is not None:
-        print(problem, file=sys.stderr)
+    kernels = [
+        kernel
+        for spec in specs
+        for operation in Operation
+        for kernel in codec_for(spec, arguments.dtype).kernels(operation)
+    ]
+    runtime = prepare(dict.fromkeys(kernels, 1 << 40), lambda: None)
+    if runtime.problem is not None:
+        print(runtime.problem, file=sys.stderr)
         return 1
     size = np.dtype(floats.STORED[arguments.dtype]).itemsize
     rows = CHUNK // size // corpus.ROW
@@ -119,7 +120,7 @@ def main() -> int:
     for operation, ways in (("encode", encoding), ("decode", decoding)):
         for spec in specs:
             found = speeds(
-                ways(spec, arguments.dtype, bits), bits.size * size, arguments.samples
+                ways(spec, arguments.dtype, bits, runtime), bits.size * size, arguments.samples
             )
             print(
                 f"{operation} {spec.name:6} group {spec.group_size:4}      "

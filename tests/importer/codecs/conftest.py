@@ -1,4 +1,4 @@
-"""Codecs with kernels and without."""
+"""Codecs with kernels and without: runtimes, which tests hand to what they test."""
 
 from __future__ import annotations
 
@@ -6,35 +6,40 @@ import os
 
 import pytest
 
-from importer.codecs import runtime
+from importer.codecs import measure, runtime
+from importer.codecs.base import Operation
 from importer.codecs.registry import codec_for
 from tests.importer.codecs import corpus
 
 
-@pytest.fixture
-def without_kernels(monkeypatch):
-    """Whatever was prepared, work in numpy."""
-    monkeypatch.setattr(runtime, "_ready", {})
+def all_kernels():
+    """Every kernel of every type, each once."""
+    codecs = [codec_for(spec, dtype) for spec in corpus.SPECS for dtype in corpus.DTYPES]
+    return list(
+        dict.fromkeys(
+            kernel
+            for codec in codecs
+            for kernel in (*codec.kernels(Operation.ENCODE), *measure.kernels(codec))
+        )
+    )
 
 
 @pytest.fixture(scope="session")
 def kernels():
     """Load or compile every kernel; the cache on disk makes this quick the next time."""
-    families = [codec_for(spec, dtype) for spec in corpus.SPECS for dtype in corpus.DTYPES]
+    specs = all_kernels()
     # Every other worker from the other end: they find on disk what these have compiled.
     if os.environ.get("PYTEST_XDIST_WORKER", "")[-1:] in tuple("13579"):
-        families.reverse()
-    ready = {}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runtime, "_ready", ready)
-        problem = runtime.prepare(dict.fromkeys(families, 1 << 40), lambda: None)
-    if problem is not None and problem.startswith("ModuleNotFoundError"):
-        pytest.skip(problem)
-    assert problem is None
-    return ready
+        specs.reverse()
+    found = runtime.prepare(dict.fromkeys(specs, 1 << 40), lambda: None)
+    if found.problem is not None and found.problem.startswith("ModuleNotFoundError"):
+        pytest.skip(found.problem)
+    assert found.problem is None
+    assert found.ready.keys() == set(specs)
+    return found
 
 
-@pytest.fixture
-def with_kernels(monkeypatch, kernels):
-    """Work with kernels."""
-    monkeypatch.setattr(runtime, "_ready", kernels)
+@pytest.fixture(scope="session", params=["kernels", "numpy"])
+def each_runtime(request):
+    """With all kernels, and with none."""
+    return request.getfixturevalue("kernels") if request.param == "kernels" else runtime.NUMPY

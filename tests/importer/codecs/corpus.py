@@ -8,12 +8,11 @@ from typing import Final
 import numpy as np
 
 from importer.codecs.reference import floats
-from importer.codecs.spec import QUANT_TYPES, Mode
+from importer.codecs.spec import GROUP_SIZES, QUANT_TYPES
 
 DTYPES: Final = ("BF16", "F16", "F32")
 CONVERTED: Final = ("F64", "F8_E4M3", "F8_E5M2")
 """Dtypes whose values become another dtype first."""
-GROUP_SIZES: Final = (32, 64, 128)
 ROW: Final = 128
 """Elements of a row: whole groups of every size."""
 
@@ -24,7 +23,7 @@ _FRACTION: Final = {"BF16": 7, "F16": 10, "F32": 23}
 SPECS: Final = tuple(
     replace(spec, group_size=size)
     for spec in QUANT_TYPES.values()
-    for size in (GROUP_SIZES if spec.mode is Mode.AFFINE else (spec.group_size,))
+    for size in GROUP_SIZES[spec.mode]
 )
 """Every type with every group size that it can have."""
 
@@ -87,7 +86,7 @@ def any_source(dtype, rows, rng):
 
 
 def any_parts(spec, dtype, rows, rng):
-    """Words and companions as no encoder would make them, with all that is not finite."""
+    """Words and scales as no encoder would make them, with all that is not finite."""
     kinds = [floats.STORED[dtype]] * 2 if spec.has_bias else [np.uint8]
     words = rng.integers(0, 1 << 32, (rows, ROW * spec.bits // 32), np.uint32)
     groups = ROW // spec.group_size

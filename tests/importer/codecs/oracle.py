@@ -9,6 +9,7 @@ import numpy as np
 
 from importer.codecs.reference import floats
 from importer.codecs.registry import codec_for
+from tests.importer.codecs import corpus
 
 VERSION = "0.32.4"
 """The version whose bits are promised."""
@@ -32,7 +33,7 @@ def mode(spec):
 
 
 def values_of(dtype, bits):
-    """Give rows of a source as MLX converts them to what it can quantize."""
+    """Return rows of a source as MLX converts them to what it can quantize."""
     match dtype:
         case "F64":
             return mx.array(bits.view(np.float64), mx.float64).astype(mx.float32, stream=mx.cpu)
@@ -46,13 +47,13 @@ def values_of(dtype, bits):
 
 
 def quantize(spec, dtype, bits):
-    """Quantize rows of a source on the CPU; give each part."""
+    """Quantize rows of a source on the CPU, and return each part."""
     values = values_of(dtype, bits)
     return [_bytes(part) for part in mx.quantize(values, **mode(spec), stream=mx.cpu)]
 
 
 def arrays(spec, dtype, parts, rows):
-    """Give parts as MLX takes them."""
+    """Return parts as MLX takes them."""
     words, *small = (
         mx.array(np.frombuffer(part, kind).reshape(rows, -1))
         for part, kind in zip(parts, _kinds(spec, dtype), strict=True)
@@ -71,14 +72,14 @@ def dequantize(spec, dtype, parts, rows):
     return _bytes(values)
 
 
-def compare(spec, dtype, bits):
+def compare(spec, dtype, bits, runtime):
     """Compare what the codec makes of rows with what MLX makes of them, and of the parts."""
     codec = codec_for(spec, dtype)
     source = np.ascontiguousarray(bits)
-    encoded = codec.encode(memoryview(source).cast("B"))
+    encoded = codec.encode(memoryview(source).cast("B"), runtime)
     assert encoded.nonfinite == 0
     theirs = quantize(spec, dtype, source)
-    decoded = codec.decode(theirs)
+    decoded = codec.decode(theirs, source.shape, range(source.size), runtime)
     expected = dequantize(spec, codec.value_dtype, theirs, len(source))
     return Difference(
         tuple(map(_differing, encoded.parts, theirs)),
@@ -86,11 +87,13 @@ def compare(spec, dtype, bits):
     )
 
 
-def compare_decoded(spec, dtype, parts):
+def compare_decoded(spec, dtype, parts, runtime):
     """Count the bits in which values of any parts differ."""
     rows = len(parts[0])
     parts = [bytearray(part.tobytes()) for part in parts]
-    decoded = codec_for(spec, dtype).decode(parts)
+    shape = rows, corpus.ROW
+    whole = range(rows * corpus.ROW)
+    decoded = codec_for(spec, dtype).decode(parts, shape, whole, runtime)
     return _values_differ(dtype, decoded, dequantize(spec, dtype, parts, rows))
 
 

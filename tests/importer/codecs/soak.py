@@ -18,8 +18,9 @@ import numpy as np
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[3]))
 
-from importer.codecs import runtime
+from importer.codecs.base import Operation, Runtime
 from importer.codecs.registry import codec_for
+from importer.codecs.runtime import prepare
 from tests.importer.codecs import corpus, oracle
 
 STEP: Final = 1 << 22
@@ -48,7 +49,7 @@ COMBINATIONS: Final = tuple(
 )
 
 
-def run(weights: int, seed: int = 0) -> Iterator[Line]:
+def run(weights: int, runtime: Runtime, seed: int = 0) -> Iterator[Line]:
     """Compare `weights` random weights, as many of each combination, after the edges."""
     each = -(-weights // len(COMBINATIONS))
     for spec, dtype in COMBINATIONS:
@@ -56,15 +57,15 @@ def run(weights: int, seed: int = 0) -> Iterator[Line]:
         rng = np.random.default_rng([seed, spec.group_size, *f"{spec.name} {dtype}".encode()])
         found, decoded, done = [], 0, 0
         if dtype in corpus.DTYPES:
-            found.append(oracle.compare(spec, dtype, corpus.edges(dtype, rng)))
+            found.append(oracle.compare(spec, dtype, corpus.edges(dtype, rng), runtime))
         while done < each:
             rows = max(4, min(STEP, each - done) // corpus.ROW)
             bits = mixed(dtype, rows, rng)
-            found.append(oracle.compare(spec, dtype, bits))
+            found.append(oracle.compare(spec, dtype, bits, runtime))
             done += bits.size
             if dtype in corpus.DTYPES:
                 parts = corpus.any_parts(spec, dtype, rows, rng)
-                decoded += oracle.compare_decoded(spec, dtype, parts)
+                decoded += oracle.compare_decoded(spec, dtype, parts, runtime)
         encoded = oracle.Difference(
             tuple(map(sum, zip(*(one.parts for one in found), strict=True))),
             sum(one.values for one in found),
@@ -90,13 +91,18 @@ def main() -> int:
     parser.add_argument("--weights", type=float, default=1e8, help="of all combinations")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    families = [codec_for(spec, dtype) for spec, dtype in COMBINATIONS]
-    problem = runtime.prepare(
-        dict.fromkeys(families, 1 << 40), lambda: print("compiling kernels", flush=True)
+    kernels = [
+        kernel
+        for spec, dtype in COMBINATIONS
+        for operation in Operation
+        for kernel in codec_for(spec, dtype).kernels(operation)
+    ]
+    runtime = prepare(
+        dict.fromkeys(kernels, 1 << 40), lambda: print("compiling kernels", flush=True)
     )
-    print("kernels:", problem or "ready")
+    print("kernels:", runtime.problem or "ready")
     wrong, weights = 0, 0
-    for line in run(int(arguments.weights), arguments.seed):
+    for line in run(int(arguments.weights), runtime, arguments.seed):
         wrong += bool(line.encoded) or bool(line.decoded)
         weights += line.weights
         print(
@@ -106,7 +112,7 @@ def main() -> int:
             flush=True,
         )
     print(f"{weights:,} weights, {wrong} of {len(COMBINATIONS)} combinations differ")
-    return 1 if wrong or problem else 0
+    return 1 if wrong or runtime.problem else 0
 
 
 if __name__ == "__main__":

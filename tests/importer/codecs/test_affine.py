@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from importer.codecs.base import Part
+from importer.codecs.base import Part, Span
 from importer.codecs.reference import affine, floats, packing
 from importer.codecs.registry import codec_for
+from importer.codecs.runtime import NUMPY
 from importer.codecs.spec import QUANT_TYPES, Mode, QuantSpec
 from store.errors import UnsupportedError
 
@@ -27,8 +28,9 @@ def quantized(values, dtype="F32", spec=INT4):
 def restored(values, dtype="F32", spec=INT4):
     group = np.resize(np.array(values, np.float32), spec.group_size)
     codec = codec_for(spec, dtype)
-    encoded = codec.encode(memoryview(floats.narrow(group, dtype)).cast("B"))
-    return floats.widen(np.frombuffer(codec.decode(encoded.parts), floats.STORED[dtype]), dtype)
+    encoded = codec.encode(memoryview(floats.narrow(group, dtype)).cast("B"), NUMPY)
+    made = codec.decode(encoded.parts, group.shape, range(group.size), NUMPY)
+    return floats.widen(np.frombuffer(made, floats.STORED[dtype]), dtype)
 
 
 @pytest.mark.parametrize("bits", WIDTHS)
@@ -41,7 +43,25 @@ def test_parts_are_words_scales_and_biases(bits, group_size):
         Part(".scale", "BF16", (3, 5, 256 // group_size)),
         Part(".bias", "BF16", (3, 5, 256 // group_size)),
     )
-    assert codec.row_bytes((3, 5, 256)) == 2 * group_size
+    assert codec.unit((3, 5, 256)) == group_size
+
+
+def test_spans_are_words_scales_and_biases_of_some_groups():
+    codec = codec_for(QUANT_TYPES["int3"], "F32")
+
+    assert codec.spans((2, 256), range(64, 320)) == (
+        Span(64 * 3 // 8, 256 * 3 // 8),
+        Span(1 * 4, 4 * 4),
+        Span(1 * 4, 4 * 4),
+    )
+
+
+def test_other_numbers_of_scales_are_refused():
+    codec = codec_for(INT4, "F32")
+    words, scales, biases = codec.encode(bytes(4 * 64), NUMPY).parts
+
+    with pytest.raises(ValueError, match="int4: 2 groups with other numbers of scales"):
+        codec.decode([words, scales[:4], biases], (64,), range(64), NUMPY)
 
 
 def test_other_groups_are_unsupported():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from dataclasses import astuple
 from fractions import Fraction
@@ -13,15 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from importer.codecs import kernels as kernels_module
-from importer.codecs import measure, runtime
-from importer.codecs.measure import Measure
+from importer.codecs import measure
+from importer.codecs.base import Operation
+from importer.codecs.measure import Measure, SumKernel
 from importer.codecs.metrics import Deviation
+from importer.codecs.plain import Plain
 from importer.codecs.reference import floats
 from importer.codecs.reference.minifloats import E4M3_VALUES
 from importer.codecs.registry import codec_for
+from importer.codecs.runtime import NUMPY, prepare
 from importer.codecs.spec import QUANT_TYPES, Mode
-from tests.importer.codecs import corpus, oracle
+from tests.importer.codecs import corpus, laws, oracle
 
 each_spec = pytest.mark.parametrize("spec", corpus.SPECS, ids=corpus.spec_id)
 each_type = pytest.mark.parametrize("spec", QUANT_TYPES.values(), ids=QUANT_TYPES)
@@ -31,38 +32,28 @@ ODD = (0, 1, 2, 3, 5, 63, 65, 127)
 """Groups: with those of 16 and 32, not a multiple of the lanes."""
 
 
-def measured(spec, dtype, bits, cuts=(), parts=None):
-    """Measure bits of whole groups, cut at numbers of groups; they are encoded if need be."""
+def measured(spec, dtype, bits, runtime=NUMPY, cuts=()):
+    """Encode bits of whole groups, and measure; they are cut at numbers of groups."""
     codec = codec_for(spec, dtype)
-    source = np.ascontiguousarray(bits).reshape(-1, spec.group_size)
-    if parts is None:
-        parts = codec.encode(memoryview(source.reshape(-1)).cast("B")).parts
-    found = Measure(codec)
-    for start, end in zip((0, *cuts), (*cuts, len(source)), strict=True):
-        rows = memoryview(np.ascontiguousarray(source[start:end]).reshape(-1)).cast("B")
-        pieces = [
-            bytes(part)[len(part) * start // len(source) : len(part) * end // len(source)]
-            if len(source)
-            else b""
-            for part in map(memoryview, parts)
-        ]
-        found.add(rows, pieces)
+    source = np.ascontiguousarray(bits)
+    parts = codec.encode(memoryview(source.reshape(-1)).cast("B"), NUMPY).parts
+    return measured_parts(codec, source, parts, runtime, cuts)
+
+
+def measured_parts(codec, bits, parts, runtime=NUMPY, cuts=()):
+    """Measure parts against the bits that they are said to be made of."""
+    size = codec.spec.group_size
+    source = np.ascontiguousarray(bits).reshape(-1, size)
+    decoder, rows = Plain(codec.dtype), memoryview(source.reshape(-1)).cast("B")
+    readers = [
+        laws.Reader(subject, source.shape, arrays)
+        for subject, arrays in ((decoder, [rows]), (codec, [bytes(part) for part in parts]))
+    ]
+    found = Measure(decoder, codec, runtime)
+    for elements in laws.ranges([cut * size for cut in (0, *cuts, len(source))]):
+        pieces = (reader.read(elements) for reader in readers)
+        found.add(*pieces, source.shape, elements)
     return found.result()
-
-
-@pytest.fixture
-def use(kernels, monkeypatch):
-    """Call it to use kernels, or numpy."""
-
-    def choose(*, ready):
-        monkeypatch.setattr(runtime, "_ready", kernels if ready else {})
-        monkeypatch.setattr(measure, "_ready", {})
-        if ready:
-            families = [codec_for(QUANT_TYPES["int4"], dtype) for dtype in corpus.DTYPES]
-            assert measure.prepare(dict.fromkeys(families, 1 << 40), lambda: None) is None
-            assert set(measure._ready) == {family.value_dtype for family in families}
-
-    return choose
 
 
 class Wrong:
@@ -73,61 +64,35 @@ class Wrong:
         pass
 
 
-def test_a_kernel_that_differs_is_not_used(use, monkeypatch):
-    use(ready=True)
-    monkeypatch.setattr(measure, "_ready", {})
-    monkeypatch.setattr(kernels_module, "load_sums", lambda: Wrong)
-    codec = codec_for(QUANT_TYPES["int4"], "BF16")
+def test_a_kernel_that_differs_is_not_used(monkeypatch):
+    monkeypatch.setattr(SumKernel, "load", lambda _: Wrong)
+    kernel = SumKernel("BF16")
 
-    problem = measure.prepare({codec: 1 << 40}, lambda: None)
+    runtime = prepare({kernel: 1 << 40}, lambda: None)
 
-    assert problem == "ArithmeticError: the kernel that sums BF16 differs from numpy"
-    assert measure._ready == {}
+    assert runtime.problem == "ArithmeticError: the kernel that sums BF16 differs from numpy"
+    assert runtime.kernel(kernel) is None
     bits = corpus.ordinary("BF16", 2, np.random.default_rng(1))
-    assert measured(codec.spec, "BF16", bits).source > 0
+    assert measured(QUANT_TYPES["int4"], "BF16", bits, runtime).source > 0
 
 
-def test_compiling_is_announced_once(use, monkeypatch):
-    use(ready=True)
-    monkeypatch.setattr(runtime, "_ready", {})
-    monkeypatch.setattr(measure, "_ready", {})
-    announced = []
+@each_dtype
+def test_measuring_needs_a_kernel_that_decodes_and_one_that_sums(dtype):
+    codec = codec_for(QUANT_TYPES["int4"], dtype)
 
-    @contextlib.contextmanager
-    def always(announce, _):
-        announce()
-        yield
-
-    monkeypatch.setattr(kernels_module, "announced", always)
-    codec = codec_for(QUANT_TYPES["int4"], "BF16")
-
-    assert measure.prepare({codec: 1 << 40}, lambda: announced.append(1)) is None
-
-    assert announced == [1]
-    assert measure._ready.keys() == {"BF16"}
+    assert measure.kernels(codec) == (*codec.kernels(Operation.DECODE), SumKernel(dtype))
 
 
-def test_little_work_is_not_worth_a_kernel(use):
-    use(ready=False)
-    codec = codec_for(QUANT_TYPES["int4"], "BF16")
-
-    assert measure.prepare({codec: 1 << 20}, lambda: pytest.fail("compiled")) is None
-    assert measure._ready == {}
-
-
-def both(spec, dtype, bits, use, parts=None):
+def both(spec, dtype, bits, kernels):
     """What kernel and numpy give."""
-    found = []
-    for ready in (True, False):
-        use(ready=ready)
-        found.append(measured(spec, dtype, bits, parts=parts))
-    return found
+    assert kernels.kernel(SumKernel(dtype)) is not None
+    return [measured(spec, dtype, bits, way) for way in (kernels, NUMPY)]
 
 
 @each_dtype
 @each_spec
-def test_kernel_and_numpy_agree_to_the_last_bit(spec, dtype, use):
-    fast, slow = both(spec, dtype, corpus.everything(dtype, 7, 64), use)
+def test_kernel_and_numpy_agree_to_the_last_bit(spec, dtype, kernels):
+    fast, slow = both(spec, dtype, corpus.everything(dtype, 7, 64), kernels)
 
     # As text: there NaN, where a sum is beyond all numbers, is equal to itself.
     assert repr(fast) == repr(slow)
@@ -135,23 +100,24 @@ def test_kernel_and_numpy_agree_to_the_last_bit(spec, dtype, use):
 
 @each_dtype
 @each_type
-def test_they_agree_for_any_number_of_groups(spec, dtype, use):
+def test_they_agree_for_any_number_of_groups(spec, dtype, kernels):
     bits = corpus.ordinary(dtype, 130, np.random.default_rng(5)).reshape(-1, spec.group_size)
     for groups in ODD:
-        fast, slow = both(spec, dtype, bits[:groups], use)
+        fast, slow = both(spec, dtype, bits[:groups], kernels)
         assert astuple(fast) == astuple(slow)
         assert fast.elements == groups * spec.group_size
 
 
 @each_dtype
 @each_type
-def test_they_agree_on_parts_that_no_encoder_makes(spec, dtype, use):
+def test_they_agree_on_parts_that_no_encoder_makes(spec, dtype, kernels):
     rng = np.random.default_rng(9)
     bits = corpus.ordinary(dtype, 40, rng)
     # One column of groups: parts of whole groups, flat.
     parts = [part.tobytes() for part in corpus.any_parts(spec, dtype, len(bits), rng)]
 
-    fast, slow = both(spec, dtype, bits, use, parts)
+    codec = codec_for(spec, dtype)
+    fast, slow = (measured_parts(codec, bits, parts, way) for way in (kernels, NUMPY))
 
     assert (fast.clipped, fast.zeroed) == (slow.clipped, slow.zeroed)
     assert fast.is_finite == slow.is_finite
@@ -160,11 +126,11 @@ def test_they_agree_on_parts_that_no_encoder_makes(spec, dtype, use):
 @each_dtype
 @each_type
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_what_is_not_finite_has_no_measure(spec, dtype, bad, use):
+def test_what_is_not_finite_has_no_measure(spec, dtype, bad, kernels):
     bits = corpus.ordinary(dtype, 9, np.random.default_rng(6))
     bits[4, 7] = floats.narrow(np.array([bad], np.float32), dtype)[0]
 
-    fast, slow = both(spec, dtype, bits, use)
+    fast, slow = both(spec, dtype, bits, kernels)
 
     assert not fast.is_finite
     assert not slow.is_finite
@@ -173,23 +139,22 @@ def test_what_is_not_finite_has_no_measure(spec, dtype, bad, use):
 
 @each_type
 @given(cuts=st.lists(st.integers(0, 40), max_size=4))
-def test_pieces_of_whole_lanes_give_the_same_sums(spec, cuts):
+def test_pieces_of_whole_lanes_give_the_same_sums(spec, each_runtime, cuts):
     bits = corpus.ordinary("BF16", 41, np.random.default_rng(8))
     unit = max(64 // spec.group_size, 1)
     places = sorted(cut * unit for cut in cuts)
 
-    assert measured(spec, "BF16", bits, places) == measured(spec, "BF16", bits)
+    whole = measured(spec, "BF16", bits, each_runtime)
+    assert measured(spec, "BF16", bits, each_runtime, places) == whole
 
 
-@pytest.mark.parametrize("ready", [True, False], ids=["kernel", "numpy"])
 @each_dtype
 @each_type
-def test_the_sums_are_right(spec, dtype, ready, use):
-    use(ready=ready)
+def test_the_sums_are_right(spec, dtype, each_runtime):
     bits = corpus.ordinary(dtype, 6, np.random.default_rng(1))
     source, decoded = _by_mlx(spec, dtype, bits)
 
-    found = measured(spec, dtype, bits)
+    found = measured(spec, dtype, bits, each_runtime)
 
     exact = [[Fraction(float(value)) for value in side] for side in (source, decoded)]
     pairs = list(zip(*exact, strict=True))
@@ -204,11 +169,9 @@ def test_the_sums_are_right(spec, dtype, ready, use):
     assert found.largest == float(max(abs(y - x) for x, y in pairs))
 
 
-@pytest.mark.parametrize("ready", [True, False], ids=["kernel", "numpy"])
 @each_dtype
 @each_spec
-def test_what_is_counted_is_what_was_clipped_and_zeroed(spec, dtype, ready, use):
-    use(ready=ready)
+def test_what_is_counted_is_what_was_clipped_and_zeroed(spec, dtype, each_runtime):
     rng = np.random.default_rng(2)
     bits = np.concatenate([corpus.ordinary(dtype, 5, rng), corpus.same_sizes(dtype, 5, rng)])
     source, decoded = _by_mlx(spec, dtype, bits)
@@ -217,8 +180,8 @@ def test_what_is_counted_is_what_was_clipped_and_zeroed(spec, dtype, ready, use)
     other = _values(dtype, oracle.dequantize(spec, dtype, parts, len(bits)))
 
     for found, values in (
-        (measured(spec, dtype, bits), decoded),
-        (measured(spec, dtype, bits, parts=parts), other),
+        (measured(spec, dtype, bits, each_runtime), decoded),
+        (measured_parts(codec_for(spec, dtype), bits, parts, each_runtime), other),
     ):
         own = parts if values is other else oracle.quantize(spec, dtype, bits)
         expected = [
@@ -273,6 +236,36 @@ def test_the_measures_are_those_of_the_field(spec):
     cosine = x @ y / (np.linalg.norm(x) * np.linalg.norm(y))
     assert found.cosine == pytest.approx(cosine, rel=1e-12)
     assert found.largest == np.abs(x - y).max()
+
+
+@each_dtype
+def test_a_source_that_is_quantized_itself_is_decoded_first(dtype, each_runtime):
+    source, codec = (codec_for(QUANT_TYPES[name], dtype) for name in ("int8", "int4"))
+    bits = corpus.ordinary(dtype, 9, np.random.default_rng(12))
+    arrays = source.encode(bits.tobytes(), NUMPY).parts
+    elements = range(bits.size)
+    values = source.decode(arrays, bits.shape, elements, NUMPY)
+    parts = codec.encode(values, NUMPY).parts
+    found = Measure(source, codec, each_runtime)
+
+    found.add(arrays, parts, bits.shape, elements)
+
+    values = np.frombuffer(values, floats.STORED[dtype])
+    assert found.result() == measured(codec.spec, dtype, values, each_runtime)
+
+
+def test_a_type_without_groups_clips_nothing(each_runtime):
+    class Same(Plain):
+        """A codec that keeps its values, and says nothing of scales."""
+
+        dtype = property(lambda self: self.value_dtype)
+
+    bits = corpus.ordinary("F32", 2, np.random.default_rng(13))
+    found = Measure(Plain("F32"), Same("F32"), each_runtime)
+
+    found.add([bits.tobytes()], [bits.tobytes()], bits.shape, range(bits.size))
+
+    assert (found.result().clipped, found.result().sqnr) == (0, math.inf)
 
 
 def test_no_elements_have_no_error():

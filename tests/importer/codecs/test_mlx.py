@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from importer.codecs.runtime import NUMPY
 from importer.codecs.spec import QUANT_TYPES
 from tests.importer.codecs import corpus
 
@@ -22,21 +23,18 @@ def test_mlx_is_the_version_that_is_promised():
     assert mx.__version__ == oracle.VERSION
 
 
-@pytest.mark.usefixtures("without_kernels")
 @each_dtype
 @each_spec
 def test_numpy_makes_what_mlx_makes(spec, dtype):
-    assert not oracle.compare(spec, dtype, corpus.everything(dtype, 1, SLICE))
+    assert not oracle.compare(spec, dtype, corpus.everything(dtype, 1, SLICE), NUMPY)
 
 
-@pytest.mark.usefixtures("with_kernels")
 @each_dtype
 @each_spec
-def test_kernels_make_what_mlx_makes(spec, dtype):
-    assert not oracle.compare(spec, dtype, corpus.everything(dtype, 2, SLICE))
+def test_kernels_make_what_mlx_makes(spec, dtype, kernels):
+    assert not oracle.compare(spec, dtype, corpus.everything(dtype, 2, SLICE), kernels)
 
 
-@pytest.mark.usefixtures("without_kernels")
 @each_spec
 def test_experts_in_three_dimensions_are_rows(spec):
     bits = corpus.ordinary("BF16", 12, np.random.default_rng(3))
@@ -47,23 +45,20 @@ def test_experts_in_three_dimensions_are_rows(spec):
 
     for one, other in zip(flat, stacked, strict=True):
         assert mx.array_equal(one, other.reshape(one.shape))
-    assert not oracle.compare(spec, "BF16", bits)
+    assert not oracle.compare(spec, "BF16", bits, NUMPY)
 
 
-@pytest.mark.usefixtures("with_kernels")
 @pytest.mark.parametrize("dtype", corpus.CONVERTED)
 @pytest.mark.parametrize("spec", QUANT_TYPES.values(), ids=QUANT_TYPES)
-def test_other_dtypes_are_converted_as_mlx_does(spec, dtype):
+def test_other_dtypes_are_converted_as_mlx_does(spec, dtype, each_runtime):
     rows = corpus.any_source(dtype, SLICE, np.random.default_rng(4))
 
-    assert not oracle.compare(spec, dtype, rows)
+    assert not oracle.compare(spec, dtype, rows, each_runtime)
 
 
-@pytest.mark.parametrize("way", ["with_kernels", "without_kernels"])
 @each_dtype
 @each_spec
-def test_any_parts_are_decoded_as_mlx_does(spec, dtype, way, request):
-    request.getfixturevalue(way)
+def test_any_parts_are_decoded_as_mlx_does(spec, dtype, each_runtime):
     parts = corpus.any_parts(spec, dtype, 4 * SLICE, np.random.default_rng(5))
 
-    assert oracle.compare_decoded(spec, dtype, parts) == 0
+    assert oracle.compare_decoded(spec, dtype, parts, each_runtime) == 0

@@ -8,6 +8,7 @@ import pytest
 from importer.codecs.base import Part
 from importer.codecs.reference import floats, mxfp
 from importer.codecs.registry import codec_for
+from importer.codecs.runtime import NUMPY
 from importer.codecs.spec import QUANT_TYPES
 
 MXFP4, MXFP8 = QUANT_TYPES["mxfp4"], QUANT_TYPES["mxfp8"]
@@ -74,7 +75,7 @@ def test_the_low_nibble_is_the_even_element():
     codec = codec_for(MXFP4, "F32")
     group = np.resize(np.array([6, -6, 0.5, 1], np.float32), 32)
 
-    words = np.frombuffer(codec.encode(memoryview(group).cast("B")).parts[0], np.uint8)
+    words = np.frombuffer(codec.encode(memoryview(group).cast("B"), NUMPY).parts[0], np.uint8)
 
     assert words[:2].tolist() == [0xF7, 0x21]
 

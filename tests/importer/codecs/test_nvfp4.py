@@ -8,6 +8,7 @@ import pytest
 from importer.codecs.base import Part
 from importer.codecs.reference import floats, minifloats, nvfp4
 from importer.codecs.registry import codec_for
+from importer.codecs.runtime import NUMPY
 from importer.codecs.spec import QUANT_TYPES
 
 NVFP4 = QUANT_TYPES["nvfp4"]
@@ -30,7 +31,7 @@ def test_parts_are_words_and_scales():
 
 def test_a_row_may_be_a_single_group():
     codec = codec_for(NVFP4, "BF16")
-    encoded = codec.encode(memoryview(bytearray(32)))
+    encoded = codec.encode(memoryview(bytearray(32)), NUMPY)
 
     assert [len(part) for part in encoded.parts] == [8, 1]
 

@@ -11,23 +11,26 @@ import shutil
 import subprocess
 import sys
 import time
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from importer.codecs import kernels, registry, runtime
 from importer.codecs.base import Operation
+from importer.codecs.grouped import GroupKernel
 from importer.codecs.kernels import function, object_cache
+from importer.codecs.measure import Measure
 from importer.codecs.plain import Plain
 from importer.codecs.registry import codec_for
+from importer.codecs.runtime import NUMPY, prepare
 from importer.codecs.spec import QUANT_TYPES
 from tests.importer.codecs import corpus
 
 ROOT = Path(__file__).parents[3]
 MUCH = 1 << 40
 INT4 = codec_for(QUANT_TYPES["int4"], "BF16")
+(ENCODE,) = INT4.kernels(Operation.ENCODE)
 WITHOUT_NUMBA = "import sys; sys.modules['numba'] = None"
 BROKEN_NUMBA = """
 import sys
@@ -42,18 +45,18 @@ import hashlib, json, sys
 import numpy as np
 from importer.codecs.base import Operation
 from importer.codecs.registry import codec_for
-from importer.codecs import runtime
-from importer.codecs.registry import prepare
+from importer.codecs.runtime import prepare
 from importer.codecs.spec import QUANT_TYPES
 
 compiled = []
 codec = codec_for(QUANT_TYPES["int4"], "BF16")
-operation = Operation.ENCODE
-problem = prepare({codec: 1 << 40}, lambda: compiled.append(1), [operation])
+(kernel,) = codec.kernels(Operation.ENCODE)
+runtime = prepare({kernel: 1 << 40}, lambda: compiled.append(1))
 rows = np.arange(1 << 14, dtype=np.uint16) & np.uint16(0xBFFF)
-digest = hashlib.sha256(b"".join(codec.encode(rows.data.cast("B")).parts)).hexdigest()
-report = {"problem": problem, "compiled": len(compiled), "digest": digest}
-report |= {"kernel": runtime.ready(operation, codec) is not None}
+parts = codec.encode(rows.data.cast("B"), runtime).parts
+digest = hashlib.sha256(b"".join(parts)).hexdigest()
+report = {"problem": runtime.problem, "compiled": len(compiled), "digest": digest}
+report |= {"kernel": runtime.kernel(kernel) is not None}
 print(json.dumps(report | {"numba": sys.modules.get("numba") is not None}))
 """
 FOUND = {"problem": None, "compiled": 0, "kernel": True, "numba": False}
@@ -95,7 +98,7 @@ def place_of(path, monkeypatch):
 def digest():
     """What every process must make, by numpy here."""
     rows = np.arange(1 << 14, dtype=np.uint16) & np.uint16(0xBFFF)
-    parts = runtime.encode(INT4, rows.data.cast("B"), None).parts
+    parts = INT4.encode(rows.data.cast("B"), NUMPY).parts
     return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
@@ -104,12 +107,22 @@ def needs_numba():
     pytest.importorskip("numba")
 
 
-def test_importing_codecs_imports_no_arithmetic():
+def test_planning_imports_no_arithmetic():
     process = start(
-        "import json, sys, importer.codecs.registry as c, importer.codecs.spec as q\n"
-        "codec = c.codec_for(q.QUANT_TYPES['int4'], 'BF16')\n"
-        "codec.parts((8, 64)), codec.row_bytes((8, 64))\n"
-        "c.prepare({codec: 1 << 20, c.Plain('F32'): 1 << 40}, print)\n"
+        "import json, sys\n"
+        "from importer.codecs.base import Operation\n"
+        "from importer.codecs.plain import Plain\n"
+        "from importer.codecs.registry import codec_for, transcoder_for\n"
+        "from importer.codecs.runtime import NUMPY, prepare\n"
+        "from importer.codecs.spec import QUANT_TYPES, Downcast\n"
+        "codec = codec_for(QUANT_TYPES['int4'], 'BF16')\n"
+        "for target in (None, Downcast('F16'), *QUANT_TYPES.values()):\n"
+        "    made = transcoder_for(target, Plain('BF16'))\n"
+        "    made.parts((8, 64)), made.unit((8, 64)), made.spans((8, 64), range(64, 128))\n"
+        "    runtime = prepare(dict.fromkeys(made.kernels(), 1 << 20), print)\n"
+        "    assert runtime is NUMPY\n"
+        "made = transcoder_for(QUANT_TYPES['int8'], codec)\n"
+        "made.parts((8, 64)), made.unit((8, 64)), made.spans((8, 64), range(64, 128))\n"
         "print(json.dumps([m for m in ('numpy', 'numba', 'llvmlite') if m in sys.modules]))"
     )
 
@@ -299,18 +312,17 @@ def test_without_a_compiler_there_is_numpy(missing, tmp_path, digest):
     assert missing in made["problem"]
 
 
-@pytest.mark.usefixtures("without_kernels")
 def test_with_a_broken_numba_there_is_numpy(monkeypatch, digest):
     def broken(_):
-        raise ImportError("Numba needs NumPy 2.3 or less")
+        raise ImportError("Numba needs NumPy 2.3 or less\nand says more")
 
-    monkeypatch.setattr(kernels, "load", broken)
+    monkeypatch.setattr(GroupKernel, "load", broken)
 
-    problem = registry.prepare({INT4: MUCH}, lambda: pytest.fail("compiled"))
+    runtime = prepare({ENCODE: MUCH}, lambda: pytest.fail("compiled"))
 
-    assert problem == "ImportError: Numba needs NumPy 2.3 or less"
+    assert runtime.problem == "ImportError: Numba needs NumPy 2.3 or less"
     rows = np.arange(1 << 14, dtype=np.uint16) & np.uint16(0xBFFF)
-    parts = INT4.encode(rows.data.cast("B")).parts
+    parts = INT4.encode(rows.data.cast("B"), runtime).parts
     assert hashlib.sha256(b"".join(parts)).hexdigest() == digest
 
 
@@ -378,68 +390,150 @@ def test_a_cache_that_cannot_be_looked_into_is_left_alone(tmp_path, parent):
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_little_work_is_not_worth_a_kernel(monkeypatch):
-    monkeypatch.setattr(runtime, "prepare", lambda *_: pytest.fail("prepared"))
+# What is prepared.
 
-    assert registry.prepare({INT4: 1 << 20}, lambda: None) is None
-    assert registry.prepare({Plain("BF16"): MUCH}, lambda: None) is None
-    assert registry.prepare({}, lambda: None) is None
+
+@dataclass(frozen=True)
+class Fake:
+    """A kernel that has to be compiled, or is wrong."""
+
+    name: str
+    is_kept: bool = True
+    is_wrong: bool = False
+
+    def load(self):
+        return f"kernel {self.name}"
+
+    def check(self, kernel):
+        assert kernel == f"kernel {self.name}"
+        if not self.is_kept:
+            function._announce.get()()
+        if self.is_wrong:
+            raise ArithmeticError(f"{self.name} is wrong")
+
+
+def test_little_work_is_not_worth_a_kernel():
+    assert prepare({}, pytest.fail) is NUMPY
+    assert prepare({Fake("a"): (8 << 20) - 1, Fake("b"): 8 << 20}, pytest.fail) is NUMPY
+    assert NUMPY.kernel(Fake("a")) is NUMPY.problem is None
+
+
+def test_work_is_counted_together():
+    runtime = prepare({Fake("a"): 8 << 20, Fake("b"): 8 << 20}, pytest.fail)
+
+    assert runtime.ready == {Fake("a"): "kernel a", Fake("b"): "kernel b"}
+    assert runtime.kernel(Fake("b")) == "kernel b"
+    assert runtime.kernel(Fake("c")) is runtime.problem is None
+
+
+def test_compiling_is_announced_once():
+    announced = []
+    work = {Fake("kept"): MUCH} | {Fake(name, is_kept=False): MUCH for name in "abc"}
+
+    runtime = prepare(work, lambda: announced.append(1))
+
+    assert runtime.ready.keys() == work.keys()
+    assert announced == [1]
+
+
+def test_what_has_little_to_do_is_not_compiled():
+    little, much = (Fake(name, is_kept=False) for name in ("little", "much"))
+    announced = []
+
+    runtime = prepare({little: (256 << 20) - 1, much: 256 << 20}, lambda: announced.append(1))
+
+    assert (runtime.ready.keys(), runtime.problem, announced) == ({much}, None, [1])
+
+
+def test_a_problem_is_told_and_what_was_ready_before_is_used():
+    wrong = Fake("w", is_wrong=True)
+
+    runtime = prepare({Fake("a"): MUCH, wrong: MUCH, Fake("b"): MUCH}, pytest.fail)
+
+    assert runtime.problem == "ArithmeticError: w is wrong"
+    assert runtime.ready == {Fake("a"): "kernel a"}
+
+
+def test_an_interrupt_is_not_a_problem_of_kernels():
+    class Interrupted(Fake):
+        def check(self, _):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        prepare({Interrupted("a"): MUCH}, pytest.fail)
+
+
+def test_a_runtime_stays_as_it_was_made():
+    runtime = prepare({Fake("a"): MUCH}, pytest.fail)
+
+    with pytest.raises(TypeError):
+        runtime.ready[Fake("b")] = 1
+    assert prepare({Fake("b"): MUCH}, pytest.fail).kernel(Fake("a")) is None
 
 
 class Wrong:
     """A kernel that is wrong about everything, and sure of it."""
 
     @staticmethod
-    def encode(source, dtype, spec, words, companions):
+    def encode(source, dtype, spec, words, scale_parts):
         del dtype, spec
-        for part in (words, *companions):
+        for part in (words, *scale_parts):
             part[:] = 1
         return np.zeros(len(source), np.uint8)
 
     @staticmethod
-    def decode(words, companions, dtype, spec, values):
-        del companions, dtype, spec
+    def decode(words, scale_parts, dtype, spec, values):
+        del scale_parts, dtype, spec
         values[:] = 1
         return np.zeros(len(words), np.uint8)
 
 
-@pytest.mark.usefixtures("needs_numba", "without_kernels")
+@pytest.mark.parametrize("operation", Operation)
+@pytest.mark.parametrize("dtype", corpus.DTYPES)
+@pytest.mark.parametrize("spec", QUANT_TYPES.values(), ids=QUANT_TYPES)
+def test_a_kernel_that_differs_is_found_out(spec, dtype, operation):
+    (kernel,) = codec_for(spec, dtype).kernels(operation)
+
+    with pytest.raises(
+        ArithmeticError, match=f"^the kernel that {operation}s {spec.name} differs from numpy$"
+    ):
+        kernel.check(Wrong)
+
+
 @pytest.mark.parametrize("operation", Operation)
 def test_a_kernel_that_differs_is_not_used(operation, monkeypatch):
-    monkeypatch.setattr(kernels, "load", lambda _: Wrong)
+    monkeypatch.setattr(GroupKernel, "load", lambda _: Wrong)
+    (kernel,) = INT4.kernels(operation)
 
-    problem = registry.prepare({INT4: MUCH}, lambda: None, [operation])
+    runtime = prepare({kernel: MUCH}, lambda: None)
 
-    assert problem == f"ArithmeticError: the kernel that {operation}s int4 differs from numpy"
-    assert runtime.ready(operation, INT4) is None
-
-
-@pytest.mark.usefixtures("needs_numba", "without_kernels")
-@pytest.mark.parametrize("operation", Operation)
-def test_only_what_is_needed_is_prepared(operation):
-    assert registry.prepare({INT4: MUCH}, lambda: None, [operation]) is None
-
-    assert [each for each in Operation if runtime.ready(each, INT4)] == [operation]
+    assert runtime.problem == (
+        f"ArithmeticError: the kernel that {operation}s int4 differs from numpy"
+    )
+    assert runtime.kernel(kernel) is None
 
 
-@pytest.mark.usefixtures("with_kernels")
-@pytest.mark.parametrize("spec", corpus.SPECS, ids=corpus.spec_id)
-def test_what_was_prepared_is_not_prepared_again(spec, monkeypatch):
-    monkeypatch.setattr(kernels, "load", lambda _: pytest.fail("loaded"))
-    families = [codec_for(spec, dtype) for dtype in ("BF16", "F64", "F8_E4M3", "F16")]
+def test_one_kernel_serves_all_that_needs_the_same_code():
+    def of(name, dtype, size=None):
+        spec = QUANT_TYPES[name]
+        codec = codec_for(replace(spec, group_size=size or spec.group_size), dtype)
+        return codec.kernels(Operation.ENCODE)
 
-    announce = partial(pytest.fail, "compiled")
-    assert registry.prepare(dict.fromkeys(families, MUCH), announce, Operation) is None
+    assert of("int4", "BF16", 32) == of("int4", "BF16", 128) == of("int4", "F8_E4M3")
+    assert of("int4", "F32") == of("int4", "F64")
+    others = [of("int4", "BF16"), of("int4", "F16"), of("int8", "BF16"), of("mxfp4", "BF16")]
+    assert len({*others, of("nvfp4", "BF16"), INT4.kernels(Operation.DECODE)}) == 6
 
 
-@pytest.mark.usefixtures("with_kernels")
-def test_nothing_is_compiled_after_preparing(monkeypatch):
+def test_nothing_is_compiled_after_preparing(kernels, monkeypatch):
     monkeypatch.setattr(function.Function, "_load", lambda *_: pytest.fail("loaded"))
 
     for spec in corpus.SPECS:
         for dtype in corpus.DTYPES:
             bits = corpus.ordinary(dtype, 2, np.random.default_rng(7))
-            codec_for(spec, dtype).encode(memoryview(bits).cast("B"))
-            parts = codec_for(spec, dtype).encode(memoryview(bits.tobytes())).parts
-            codec_for(spec, dtype).decode(parts)
-            codec_for(spec, dtype).decode([bytes(part) for part in parts])
+            codec, whole = codec_for(spec, dtype), (bits.shape, range(bits.size))
+            codec.encode(memoryview(bits).cast("B"), kernels)
+            parts = codec.encode(memoryview(bits.tobytes()), kernels).parts
+            codec.decode(parts, *whole, kernels)
+            codec.decode([bytes(part) for part in parts], *whole, kernels)
+            Measure(Plain(dtype), codec, kernels).add([bits.tobytes()], parts, *whole)

@@ -13,7 +13,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from importer.codecs.kernels import affine, fp4, mxfp8, object_cache, target
+from importer.codecs.kernels import affine, fp4, metrics, mxfp8, object_cache, target
 from importer.codecs.kernels import function as function_module
 from importer.codecs.kernels.function import Function
 from importer.codecs.kernels.scratch import block
@@ -25,6 +25,8 @@ FUNCTIONS = (
     fp4._decode,
     mxfp8._encode,
     mxfp8._decode,
+    metrics._add,
+    metrics._count,
 )
 C_LIBRARY = {"memset", "memcpy", "memmove", "rintf"}
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from importer.codecs import runtime
+from importer.codecs import arithmetic
 from importer.codecs.base import Operation
 from importer.codecs.reference import floats
 from importer.codecs.registry import codec_for
-from importer.codecs.spec import QUANT_TYPES, Mode
+from importer.codecs.runtime import NUMPY
+from importer.codecs.spec import GROUP_SIZES, QUANT_TYPES, Mode
 from tests.importer.codecs import corpus
 
 each_spec = pytest.mark.parametrize("spec", corpus.SPECS, ids=corpus.spec_id)
@@ -18,19 +19,25 @@ each_dtype = pytest.mark.parametrize("dtype", corpus.DTYPES)
 each_float = pytest.mark.parametrize("name", ["nvfp4", "mxfp4", "mxfp8"])
 
 
+def kernel_of(operation, codec, kernels):
+    """The kernel that a codec asks a runtime for."""
+    (spec,) = codec.kernels(operation)
+    return kernels.kernel(spec)
+
+
 def both(spec, dtype, bits, kernels):
     """What the kernel and numpy make of rows."""
     codec = codec_for(spec, dtype)
     rows = np.ascontiguousarray(bits).reshape(-1).view(np.uint8).data
-    kernel = kernels[Operation.ENCODE, spec.mode, spec.bits, dtype]
-    return runtime.encode(codec, rows, kernel), runtime.encode(codec, rows, None)
+    assert kernel_of(Operation.ENCODE, codec, kernels) is not None
+    return codec.encode(rows, kernels), codec.encode(rows, NUMPY)
 
 
 def both_decoded(spec, dtype, parts, kernels):
     """Bits of the values that the kernel and numpy make of parts."""
     codec = codec_for(spec, dtype)
-    kernel = kernels[Operation.DECODE, spec.mode, spec.bits, dtype]
-    made = (bytes(runtime.decode(codec, parts, way)) for way in (kernel, None))
+    kernel = kernel_of(Operation.DECODE, codec, kernels)
+    made = (bytes(arithmetic.decode(codec, parts, way)) for way in (kernel, None))
     return [np.frombuffer(values, floats.STORED[dtype]) for values in made]
 
 
@@ -40,7 +47,7 @@ def left_by(spec, dtype, bits, kernels):
     source = bits.reshape(-1, spec.group_size)
     parts = codec.parts(source.shape)
     words, *small = (np.empty(part.shape, floats.STORED[part.dtype]) for part in parts)
-    kernel = kernels[Operation.ENCODE, spec.mode, spec.bits, dtype]
+    kernel = kernel_of(Operation.ENCODE, codec, kernels)
     return kernel.encode(source, dtype, spec, words, [part.reshape(-1) for part in small]) > 0
 
 
@@ -132,7 +139,7 @@ def test_groups_outside_the_domain_are_left_to_numpy(name, dtype, kernels):
 
 
 @each_dtype
-@pytest.mark.parametrize("group_size", corpus.GROUP_SIZES)
+@pytest.mark.parametrize("group_size", GROUP_SIZES[Mode.AFFINE])
 def test_affine_leaves_only_what_is_not_finite(dtype, group_size, kernels):
     spec = next(s for s in corpus.SPECS if s.mode is Mode.AFFINE and s.group_size == group_size)
 
@@ -144,7 +151,7 @@ def test_affine_leaves_only_what_is_not_finite(dtype, group_size, kernels):
 def test_a_kernel_decodes_as_numpy_does(spec, dtype, kernels):
     codec = codec_for(spec, dtype)
     bits = corpus.everything(dtype, 10, 64)
-    parts = codec.encode(memoryview(np.ascontiguousarray(bits)).cast("B")).parts
+    parts = codec.encode(memoryview(np.ascontiguousarray(bits)).cast("B"), NUMPY).parts
 
     fast, slow = both_decoded(spec, dtype, parts, kernels)
 
@@ -168,7 +175,7 @@ def test_a_kernel_decodes_any_number_of_groups(spec, dtype, kernels):
     bits = corpus.ordinary(dtype, 200, np.random.default_rng(12)).reshape(-1, spec.group_size)
 
     for groups in (0, 1, 2, 3, 63, 64, 65, 127, 128, 129, len(bits)):
-        parts = codec.encode(memoryview(bits[:groups].tobytes())).parts
+        parts = codec.encode(memoryview(bits[:groups].tobytes()), NUMPY).parts
         fast, slow = both_decoded(spec, dtype, parts, kernels)
         assert np.array_equal(fast, slow)
 
@@ -208,10 +215,28 @@ def test_every_scale_and_bias_is_decoded_as_in_numpy(dtype, kernels):
 def test_what_models_are_encoded_to_needs_no_numpy(spec, dtype, kernels):
     codec = codec_for(spec, dtype)
     bits = corpus.ordinary(dtype, 500, np.random.default_rng(14)).reshape(-1, spec.group_size)
-    words, *small = codec.encode(memoryview(bits).cast("B")).parts
+    words, *small = codec.encode(memoryview(bits).cast("B"), NUMPY).parts
     kinds = [floats.STORED[dtype] if spec.has_bias else np.uint8] * len(small)
     arrays = [np.frombuffer(*pair).copy() for pair in zip(small, kinds, strict=True)]
     rows = np.frombuffer(words, np.uint32).reshape(len(bits), -1).copy()
-    kernel = kernels[Operation.DECODE, spec.mode, spec.bits, dtype]
+    kernel = kernel_of(Operation.DECODE, codec, kernels)
 
     assert not kernel.decode(rows, arrays, dtype, spec, np.empty_like(bits)).any()
+
+
+@each_dtype
+@each_type
+def test_memory_of_any_place_and_kind_is_taken(spec, dtype, kernels):
+    # Kernels get pointers: what is read-only, or begins at an odd byte, is copied before.
+    codec = codec_for(spec, dtype)
+    bits = corpus.ordinary(dtype, 3, np.random.default_rng(15))
+    moved = memoryview(bytearray(b"x" + bits.tobytes()))[1:]
+    expected = codec.encode(bytearray(bits.tobytes()), kernels)
+    shifted = [memoryview(bytearray(b"x" + bytes(part)))[1:] for part in expected.parts]
+    whole = bits.shape, range(bits.size)
+    values = codec.decode(expected.parts, *whole, kernels)
+
+    for rows in (moved, moved.toreadonly(), bits.tobytes()):
+        assert codec.encode(rows, kernels) == expected
+    for parts in (shifted, [bytes(part) for part in expected.parts]):
+        assert codec.decode(parts, *whole, kernels) == values
