@@ -50,23 +50,18 @@ class QuantSpec:
         return self.mode is Mode.AFFINE
 
 
-QUANT_TYPES: Final[Mapping[str, QuantSpec]] = MappingProxyType(
-    {
-        spec.name: spec
-        for spec in (
-            QuantSpec("int2", Mode.AFFINE, 2, 64),
-            QuantSpec("int3", Mode.AFFINE, 3, 64),
-            QuantSpec("int4", Mode.AFFINE, 4, 32),
-            QuantSpec("int5", Mode.AFFINE, 5, 64),
-            QuantSpec("int6", Mode.AFFINE, 6, 64),
-            QuantSpec("int8", Mode.AFFINE, 8, 64),
-            QuantSpec("nvfp4", Mode.NVFP4, 4, 16),
-            QuantSpec("mxfp4", Mode.MXFP4, 4, 32),
-            QuantSpec("mxfp8", Mode.MXFP8, 8, 32),
-        )
-    }
-)
-"""Every type by name, with its default group size."""
+QUANT_TYPES: Final[dict[str, QuantSpec]] = {
+    "int2": QuantSpec("int2", Mode.AFFINE, 2, 64),
+    "int3": QuantSpec("int3", Mode.AFFINE, 3, 64),
+    "int4": QuantSpec("int4", Mode.AFFINE, 4, 32),
+    "int5": QuantSpec("int5", Mode.AFFINE, 5, 64),
+    "int6": QuantSpec("int6", Mode.AFFINE, 6, 64),
+    "int8": QuantSpec("int8", Mode.AFFINE, 8, 64),
+    "nvfp4": QuantSpec("nvfp4", Mode.NVFP4, 4, 16),
+    "mxfp4": QuantSpec("mxfp4", Mode.MXFP4, 4, 32),
+    "mxfp8": QuantSpec("mxfp8", Mode.MXFP8, 8, 32),
+}
+"""Every type by name, with its default group size; one line each."""
 
 
 @dataclass(frozen=True, slots=True)

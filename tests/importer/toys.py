@@ -1,11 +1,14 @@
-"""A toy container and a toy scheme: all that a new format of each needs."""
+"""A toy container, a toy scheme and a toy codec: all that a new one of each needs."""
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import dataclass
 
+import numpy as np
 import pytest
 
+from importer.codecs.base import Encoded, Part, Span
+from importer.codecs.spec import QUANT_TYPES, Mode, QuantSpec
 from importer.sources.containers import FORMATS
 from importer.sources.file import opened, read_bytes
 from importer.sources.naming import Naming, WeightsName
@@ -73,8 +76,31 @@ def _read(file, component):
     return FileContents(tensors, {"maker": "toy"})
 
 
+@dataclass(frozen=True)
+class LowStep:
+    """How the scheme stores values: bytes by column, and a step for each row."""
+
+    value_dtype = "F32"
+
+    def unit(self, shape):
+        return shape[-1]
+
+    def spans(self, shape, elements):
+        rows, columns = shape
+        first, count = elements.start // columns, len(elements) // columns
+        return Span(first, count, runs=columns, stride=rows), Span(4 * first, 4 * count)
+
+    def decode(self, arrays, shape, elements, runtime):
+        low, step = np.frombuffer(arrays[0], "u1"), np.frombuffer(arrays[1], "<f4")
+        values = low.reshape(shape[-1], -1).T.astype("<f4") * np.clip(step, -1, 1)[:, None]
+        return np.nan_to_num(values).tobytes()
+
+    def kernels(self, operation):
+        return ()
+
+
 class Halves:
-    """The scheme: `x.low` and `x.step` are one tensor, `x.weight`."""
+    """The scheme: `x.low` and `x.step` are one tensor, `x.weight`, packed along columns."""
 
     def recognizes(self, clue):
         return clue.last == "low" and f"{clue.stem}.step" in clue.dtypes
@@ -85,13 +111,59 @@ class Halves:
             stem, _, last = tensor.name.rpartition(".")
             if last == "low" and (step := by_name.get(f"{stem}.step")) is not None:
                 arrays = (*tensor.arrays, *step.arrays)
-                yield dataclasses.replace(tensor, name=f"{stem}.weight", arrays=arrays)
+                shape = tensor.shape[::-1]
+                name = f"{stem}.weight"
+                yield SourceTensor(name, shape, arrays, LowStep(), tensor.component)
             elif last != "step" or f"{stem}.low" not in by_name:
                 yield tensor
 
 
+TOY16 = QuantSpec("toy16", Mode.NVFP4, 16, 16, codec=__name__)
+
+
+@dataclass(frozen=True)
+class Toy16:
+    """The codec: codes of 16 bits in steps of a 32767th of the largest value of a group."""
+
+    spec: QuantSpec
+    dtype: str
+    value_dtype = "F32"
+    is_lossless = False
+
+    def parts(self, shape):
+        *outer, columns = shape
+        words = Part("", "U32", (*outer, columns // 2))
+        return words, Part(".scale", "F32", (*outer, columns // 16))
+
+    def unit(self, shape):
+        return 16
+
+    def spans(self, shape, elements):
+        start, count = elements.start, len(elements)
+        return Span(2 * start, 2 * count), Span(start // 4, count // 4)
+
+    def encode(self, values, runtime):
+        groups = np.frombuffer(values, "<f4").reshape(-1, 16)
+        scales = np.abs(groups).max(axis=1) / np.float32(32767) + np.float32(1e-20)
+        codes = np.rint(groups / scales[:, None]).astype("<i2")
+        return Encoded((codes.tobytes(), scales.astype("<f4").tobytes()))
+
+    def decode(self, arrays, shape, elements, runtime):
+        codes, scales = np.frombuffer(arrays[0], "<i2"), np.frombuffer(arrays[1], "<f4")
+        return (codes.reshape(-1, 16).astype("<f4") * scales[:, None]).tobytes()
+
+    def kernels(self, operation):
+        return ()
+
+
+def codec(spec, dtype):
+    """Return the codec, as `importer.codecs.registry` asks the module of a type for it."""
+    return Toy16(spec, dtype)
+
+
 @pytest.fixture
 def toys(monkeypatch):
-    """Register both, as one line in each mapping would."""
+    """Register all, as one line in each mapping would."""
     monkeypatch.setitem(FORMATS, "toy", Toy())
     monkeypatch.setitem(SCHEMES, "halves", Halves())
+    monkeypatch.setitem(QUANT_TYPES, "toy16", TOY16)

@@ -14,7 +14,7 @@ from tests.importer.toys import toy, toys
 __all__ = ["toys"]  # a fixture
 TENSORS = {
     "a.low": ("U8", (4, 8)),
-    "a.step": ("F32", (4,)),
+    "a.step": ("F32", (8,)),
     "norm.weight": ("F32", (8,)),
 }
 W = safetensors({"w.weight": ("F32", (2,))})
@@ -28,7 +28,7 @@ def shapes(inventory):
 def test_a_directory_in_a_new_container_and_scheme_is_read(tmp_path):
     found = read_inventory(write(tmp_path, {"model.toy": toy(TENSORS), "config.json": {}}))
 
-    assert shapes(found) == {"a.weight": ("U8", (4, 8)), "norm.weight": ("F32", (8,))}
+    assert shapes(found) == {"a.weight": ("F32", (8, 4)), "norm.weight": ("F32", (8,))}
     arrays = [array.name for tensor in found.tensors for array in tensor.arrays]
     assert arrays == ["a.low", "a.step", "norm.weight"]
     assert [file.path for file in found.weights] == ["model.toy"]
