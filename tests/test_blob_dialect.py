@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from importer.models.description import describe
-from importer.recipes.options import ask
+from importer.recipes.options import parse_options
 from importer.verification.compare import compare
 from importer.verification.repair import Repairer
 from store import MediaType, ModelName, Store
@@ -39,7 +39,9 @@ WEIGHTS = {
     for name, (dtype, shape) in SHAPES.items()
 }
 LAYERS = ["embed.weight", "norm.weight", EXPERTS]
-each_recipe = pytest.mark.parametrize("recipe", [ask(None), ask("int4", recipe="uniform")])
+each_recipe = pytest.mark.parametrize(
+    "recipe", [parse_options(None), parse_options("int4", recipe="uniform")]
+)
 each_layer = pytest.mark.parametrize("layer", LAYERS)
 
 
@@ -150,7 +152,7 @@ def test_a_shared_blob_that_differs_from_a_source_is_told_under_every_name(
 def test_a_shared_blob_is_healed_from_either_source(  # noqa: PLR0913, PLR0917 - a table
     store, encoder, pipeline, layer, damage, left
 ):
-    recipe = ask("int4", recipe="uniform")
+    recipe = parse_options("int4", recipe="uniform")
     create(store, encoder, "alone", recipe=recipe)
     create(store, pipeline, "pipe", recipe=recipe)
     path = blob_of(store, layer, "alone")
@@ -166,7 +168,7 @@ def test_a_shared_blob_is_healed_from_either_source(  # noqa: PLR0913, PLR0917 -
 
 
 def test_a_report_waits_for_a_blob_that_two_layers_share(store, pipeline):
-    create(store, pipeline, "pipe", recipe=ask("int4", recipe="uniform"), report=True)
+    create(store, pipeline, "pipe", recipe=parse_options("int4", recipe="uniform"), report=True)
     manifest = store.catalog.get(ModelName.parse("pipe")).parse()
     (report,) = [one for one in manifest.layers if one.media_type == MediaType.QUALITY]
     lose(store.blobs.path(report.digest))
@@ -233,11 +235,14 @@ def older(tmp_path, store):
 
 
 CASES = {
-    "plain pipeline": ("tiny-pipeline", ask(None)),
-    "pipeline": ("tiny-pipeline", ask("mxfp8", recipe="uniform")),
-    "alike members": ("tiny-moe", ask("int4", recipe="uniform")),
-    "a plain member": ("tiny-moe", ask("int8", recipe="uniform", rules=["*.3.up_proj.*=keep"])),
-    "unlike members": ("tiny-moe", ask("int4", rules=["*.3.up_proj.*=int8"])),
+    "plain pipeline": ("tiny-pipeline", parse_options(None)),
+    "pipeline": ("tiny-pipeline", parse_options("mxfp8", recipe="uniform")),
+    "alike members": ("tiny-moe", parse_options("int4", recipe="uniform")),
+    "a plain member": (
+        "tiny-moe",
+        parse_options("int8", recipe="uniform", rules=["*.3.up_proj.*=keep"]),
+    ),
+    "unlike members": ("tiny-moe", parse_options("int4", rules=["*.3.up_proj.*=int8"])),
 }
 
 
@@ -257,7 +262,7 @@ def test_blobs_in_older_forms_are_verified_shown_and_compared(store, older, fixt
 
 def test_an_encoder_in_a_pipeline_of_the_older_form_is_verified(older, pipeline):
     components = (ENCODER, f"{ENCODER}_2")
-    with older(pipeline, components, recipe=ask("int4", recipe="uniform")) as opened:
+    with older(pipeline, components, recipe=parse_options("int4", recipe="uniform")) as opened:
         assert verify(opened).findings == ()
         assert tensors(opened, "m").keys() == {
             f"{component}/{name}" for component in components for name in WEIGHTS

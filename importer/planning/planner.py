@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from importer.codecs.base import Part, Transcoder
 from importer.codecs.registry import transcoder_for
@@ -28,6 +29,8 @@ def make_plan(inventory: Inventory, classification: Classification, recipe: Reci
         UsageError: a rule of the user's decides nothing.
         UnsupportedError: more tensors than a manifest may name, or quantized already.
     """
+    if inventory.is_decoded and not recipe.is_plain:
+        classification = replace(classification, scheme=None)  # nothing is left of it
     _check_not_quantized(classification, recipe)
     tensors: list[TensorPlan] = []
     depths = Depths(tensor.name for tensor in inventory.tensors)

@@ -13,7 +13,7 @@ from importer.sources.containers import FORMATS
 from importer.sources.document import CONFIG, Document, read_document
 from importer.sources.file import SourceFile
 from importer.sources.roles import LeftOut
-from importer.sources.schemes import join_tensors, scheme_of
+from importer.sources.schemes import SCHEMES, join_tensors, scheme_of
 from importer.sources.selection import choose
 from importer.sources.sharded import add_tensors
 from importer.sources.tensor import SourceTensor
@@ -43,6 +43,7 @@ class Inventory:
         origin: the Hub repository that the source comes from, if it does.
         notes: what the user should know about how it came here and what was chosen.
         scheme: how the weights are quantized already, or None.
+        is_decoded: whether the tensors are the logical ones, although there is a scheme.
         metadata: what each file of weights says about itself, by path.
         model: the manifest of the stored model that the source is, if it is one.
     """
@@ -58,6 +59,7 @@ class Inventory:
     origin: Origin | None = None
     notes: tuple[str, ...] = ()
     scheme: str | None = None
+    is_decoded: bool = False
     metadata: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     model: Digest | None = None
 
@@ -146,6 +148,7 @@ def _of_tensors(
         add_tensors(stored, part.tensors)
         add_tensors(tensors, join_tensors(part.tensors, configs.get(directory, {})))
     weights = [file for part in contents.values() for file in part.files]
+    scheme = _scheme(stored, configs)
     return Inventory(
         root=tree.root,
         tensors=tuple(sorted(tensors.values(), key=lambda tensor: tensor.name.encode())),
@@ -156,7 +159,8 @@ def _of_tensors(
         configs=configs,
         origin=tree.origin,
         notes=tuple(note for part in contents.values() for note in part.notes),
-        scheme=_scheme(stored, configs),
+        scheme=scheme,
+        is_decoded=scheme is not None and SCHEMES[scheme].decodes,
         metadata={
             path: told for part in contents.values() for path, told in part.metadata.items()
         },

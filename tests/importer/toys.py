@@ -102,6 +102,8 @@ class LowStep:
 class Halves:
     """The scheme: `x.low` and `x.step` are one tensor, `x.weight`, packed along columns."""
 
+    decodes = True
+
     def recognizes(self, clue):
         return clue.last == "low" and f"{clue.stem}.step" in clue.dtypes
 

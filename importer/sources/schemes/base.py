@@ -40,6 +40,11 @@ class Scheme(Protocol):
     (codecs, `SourceTensor`) in `join`.
     """
 
+    @property
+    def decodes(self) -> bool:
+        """Whether `join` makes logical tensors; else arrays are imported as they are."""
+        ...
+
     def recognizes(self, clue: Clue) -> bool:
         """Return whether an array shows that weights are stored by this scheme.
 

@@ -22,6 +22,8 @@ _WORD: Final = 32
 class Mlx:
     """Triplets of `weight` (U32), `scales` and `biases`, imported as the arrays they are."""
 
+    decodes: Final = False
+
     def recognizes(self, clue: Clue) -> bool:
         """Return whether a tensor is a packed weight with scales."""
         is_packed = clue.last == "weight" and clue.dtype == "U32"

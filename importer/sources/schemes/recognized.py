@@ -23,6 +23,8 @@ class Recognized:
         recognizes: whether an array shows that weights are stored by this scheme.
     """
 
+    decodes: Final = False
+
     def __init__(self, recognizes: Callable[[Clue], bool]) -> None:
         self.recognizes: Final = recognizes
 

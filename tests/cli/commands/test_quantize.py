@@ -52,6 +52,9 @@ def types(*words, **options):
     }
 
 
+COMPONENTS = ("text_encoder", "transformer", "vae")
+
+
 def stored(store, name="m"):
     """Name of a part -> dtype, shape and bytes of each tensor layer; and the layers."""
     document = json.loads(
@@ -62,8 +65,14 @@ def stored(store, name="m"):
         if layer["mediaType"].endswith("image.tensor"):
             content = (store / "blobs" / layer["digest"].replace(":", "-")).read_bytes()
             layers[layer["name"]] = len(content)
+            first = layer["name"].partition("/")[0]
+            component = f"{first}/" if first in COMPONENTS else ""
             for key, entry in safetensors.deserialize(content):
-                parts[key] = (entry["dtype"], entry["shape"], bytes(entry["data"]))
+                parts[component + key] = (
+                    entry["dtype"],
+                    entry["shape"],
+                    bytes(entry["data"]),
+                )
     return parts, layers
 
 

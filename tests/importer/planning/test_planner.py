@@ -97,6 +97,33 @@ def test_a_component_whose_name_looks_like_a_block_is_none():
     assert layers(made) == ["layers.0/experts.0.weight", "layers.0/experts.1.weight"]
 
 
+def test_keys_do_not_tell_the_component():
+    tensors = {
+        **{f"a/{EXPERTS}.{n}.weight": ("BF16", (2, 64)) for n in range(2)},
+        "a/w": ("BF16", (2, 64)),
+        "b/w.scale": ("BF16", (2,)),  # is not the scale of `a/w`
+    }
+
+    made = plan(tensors, recipe(("a/*", INT4)), components=("a", "b"))
+
+    assert layers(made) == ["a/w", "b/w.scale", f"a/{EXPERTS}"]
+    single, other, group = map(header_of, made.blobs)
+    assert [entry.name for entry in single.entries] == ["w", "w.scale", "w.bias"]
+    assert [entry.name for entry in other.entries] == ["w.scale"]
+    assert {entry.name.rpartition(".weight")[0] for entry in group.entries} == {
+        f"{EXPERTS}.0",
+        f"{EXPERTS}.1",
+    }
+    assert all(key.startswith((EXPERTS, "quant_type", "group_size")) for key in group.metadata)
+
+
+def test_s63_a_generated_name_is_taken_only_within_its_component():
+    tensors = {"a/w": ("BF16", (2, 64)), "a/w.scale": ("BF16", (2,))}
+
+    with pytest.raises(InputError, match=r"`a/w\.scale` has the name that a part of `a/w`"):
+        plan(tensors, recipe(("a/w", INT4)), components=("a",))
+
+
 def test_only_matrices_of_weights_join_a_group():
     tensors = {
         f"{EXPERTS}.0.up.weight": ("BF16", (2, 4)),

@@ -160,14 +160,15 @@ def test_members_of_a_group_are_recorded(store, tmp_path):
 
 def test_a_stack_is_one_tensor(store, tmp_path):
     experts = {name: ("F16", shape) for name, (_, shape) in EXPERTS.items()}
+    experts |= {name.replace(".w.", ".v."): facts for name, facts in experts.items()}
     source = model(tmp_path / "s", experts)
 
     found, told = runs(
         store, source, parse_options("mxfp8", stacked=True, allow_nonfinite=True)
     )
 
-    assert found == []  # its layer says it
-    assert told == {"layers.0.experts.w.weight": ("F16", "mxfp8")}
+    assert found == [("F16", 2)]
+    assert told == {f"layers.0.experts.{name}.weight": ("F16", "mxfp8") for name in "vw"}
 
 
 def test_what_was_rounded_is_recorded(store, tmp_path):

@@ -11,6 +11,7 @@ from importer.sources.stored.tensors import read_layer
 from store import Layer, MediaType, ModelName, Store
 from store.digest import Digest
 from store.errors import InputError, IntegrityError
+from store.tensorblob import quant_metadata
 from store.tensorfile import encode_header
 from tests.importer.builders import (
     BITS,
@@ -67,13 +68,12 @@ def facts(tensor):
 
 
 def test_a_plain_tensor_needs_no_header(store):
-    content = encode_header([(WEIGHT, "BF16", (4, 8), 64)]) + bytes(64)
+    content = encode_header([(WEIGHT, "BF16", (32,), 64)]) + bytes(64)
 
-    (tensor,) = read(store, content, dtype="BF16", shape=(4, 8))
+    (tensor,) = read(store, content, dtype="BF16", shape=(32,))
 
     assert tensor.offset is None
-
-    assert facts(tensor) == (None, None, "BF16", (4, 8))
+    assert facts(tensor) == (None, None, "BF16", (32,))
     assert (tensor.name, tensor.layer, tensor.nbytes) == (WEIGHT, WEIGHT, 64)
     assert tensor.type_name == "BF16"
 
@@ -88,8 +88,37 @@ def test_our_own_blobs_are_read_with_and_without_headers(store, headers):
 
     assert len(tensors) == 61
     assert {tensor.quant for tensor in tensors} == {None}
-    singles = [tensor for tensor in tensors if tensor.name == tensor.layer]
-    assert all((tensor.offset is None) is not headers for tensor in singles)
+    vectors = [t for t in tensors if t.name == t.layer and len(t.shape) == 1]
+    assert len(vectors) == 12
+    assert all((tensor.offset is None) is not headers for tensor in vectors)
+
+
+@pytest.mark.parametrize("component", ["", "text_encoder/"])
+def test_a_small_quantized_tensor_of_a_plain_one_s_size_is_quantized(store, component):
+    """Its longer header may take what its shorter data saves."""
+    sizes = []
+    for length in range(32):
+        key = "w" * length + ".weight"
+        parts = quantized(key, 32, 2, 2)
+        metadata = quant_metadata([(key, ("int8", 64))])
+        entries = [(name, dtype, tuple(shape), n) for name, (dtype, shape, n) in parts.items()]
+        header = encode_header(entries, metadata)
+        content = header + bytes(sum(nbytes for *_, nbytes in entries))
+        sizes.append(len(content) - len(encode_header([(key, "BF16", (2, 128), 512)])) - 512)
+
+        (tensor,) = read(store, content, component + key, dtype="BF16", shape=(2, 128))
+
+        assert facts(tensor) == ("int8", 64, "BF16", (2, 128))
+    assert 0 in sizes
+
+
+@pytest.mark.parametrize("name", [WEIGHT, f"text_encoder/{WEIGHT}", f"a/b/{WEIGHT}"])
+def test_the_header_of_a_large_plain_tensor_is_not_read(store, name):
+    content = encode_header([(WEIGHT, "BF16", (64, 256), 1 << 15)]) + bytes(1 << 15)
+
+    (tensor,) = read(store, content, name, dtype="BF16", shape=(64, 256))
+
+    assert (tensor.name, tensor.offset) == (name, None)
 
 
 def test_a_plain_header_is_read_where_the_layer_does_not_match_it(store):
