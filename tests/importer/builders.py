@@ -18,6 +18,7 @@ from importer.sources.classification import classify
 from importer.sources.containers import FORMATS
 from importer.sources.file import Identity, SourceFile
 from importer.sources.inventory import Inventory
+from importer.sources.location import StoredModel
 from importer.sources.roles import role_of
 from importer.sources.schemes import scheme_of
 from importer.sources.tensor import SourceTensor, StoredArray
@@ -156,7 +157,8 @@ def plan(tensors=SMALL, recipe=PLAIN, **facts):
 
 def create(store, source, name="m", *, listen=lambda _: None, **asked):
     """Do what `ingot create NAME SOURCE` does; `asked` are fields of the request."""
-    request = ImportRequest(ModelName.parse(name), Path(source), **asked)
+    place = source if isinstance(source, StoredModel) else Path(source)
+    request = ImportRequest(ModelName.parse(name), place, **asked)
     return import_model(request, plan_import(request, store), store, listen)
 
 

@@ -78,7 +78,7 @@ def _read(file, component):
 
 @dataclass(frozen=True)
 class LowStep:
-    """How the scheme stores values: bytes by column, and a step for each row."""
+    """How the scheme stores values: bytes by column, and 16 bits of a step for each row."""
 
     value_dtype = "F32"
 
@@ -91,9 +91,9 @@ class LowStep:
         return Span(first, count, runs=columns, stride=rows), Span(4 * first, 4 * count)
 
     def decode(self, arrays, shape, elements, runtime):
-        low, step = np.frombuffer(arrays[0], "u1"), np.frombuffer(arrays[1], "<f4")
-        values = low.reshape(shape[-1], -1).T.astype("<f4") * np.clip(step, -1, 1)[:, None]
-        return np.nan_to_num(values).tobytes()
+        low, step = np.frombuffer(arrays[0], "u1"), np.frombuffer(arrays[1], "<u4") & 0xFFFF
+        values = low.reshape(shape[-1], -1).T.astype("<f4") * step.astype("<f4")[:, None]
+        return values.tobytes()
 
     def kernels(self, operation):
         return ()

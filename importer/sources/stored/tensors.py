@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from importer.codecs.spec import QUANT_TYPES, Mode, QuantSpec
@@ -125,7 +126,7 @@ def stored_type(tensor: BlobTensor) -> QuantSpec:
     if tensor.quant_type is not None and tensor.quant_type in QUANT_TYPES:
         spec = QUANT_TYPES[tensor.quant_type]
         group_size = spec.group_size if tensor.group_size is None else tensor.group_size
-        return QuantSpec(spec.name, spec.mode, spec.bits, group_size)
+        return replace(spec, group_size=group_size)
     words, scales = (entry.shape[-1] if entry.shape else 0 for entry in (weight, scale))
     if scale.dtype == "U8":
         guesses = [(spec.name, spec.group_size) for spec in _FLOATS]
@@ -134,7 +135,7 @@ def stored_type(tensor: BlobTensor) -> QuantSpec:
     for guess, group_size in guesses:
         spec = QUANT_TYPES[guess]
         if words * _WORD == scales * group_size * spec.bits:
-            return QuantSpec(spec.name, spec.mode, spec.bits, group_size)
+            return replace(spec, group_size=group_size)
     return QuantSpec("unknown", Mode.AFFINE, 8, 0)
 
 
