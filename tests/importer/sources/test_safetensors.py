@@ -39,7 +39,7 @@ def test_tensors_are_where_the_headers_say(tmp_path):
         ("a.weight", "F32", (2, 3), 24),
         ("b.weight", "BF16", (4,), 8),
     ]
-    assert [t.offset for t in found] == [len(content) - 32, len(content) - 8]
+    assert [t.arrays[0].offset for t in found] == [len(content) - 32, len(content) - 8]
 
 
 @pytest.mark.parametrize("indexed", [True, False])
