@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -142,16 +142,19 @@ def _of_tensors(
     tree: Tree, contents: Mapping[str, Contents], configs: Mapping[str, Document]
 ) -> Inventory:
     """Return the inventory of weights alone, without files."""
-    stored: dict[str, SourceTensor] = {}
-    tensors: dict[str, SourceTensor] = {}
-    for directory, part in contents.items():
-        add_tensors(stored, part.tensors)
-        add_tensors(tensors, join_tensors(part.tensors, configs.get(directory, {})))
+    parts = [part.tensors for part in contents.values()]
+    stored = _sorted(parts)
+    joined = [
+        join_tensors(part, configs.get(directory, {}))
+        for directory, part in zip(contents, parts, strict=True)
+    ]
+    # Most sources have nothing to join, and may have 100 000 tensors.
+    is_joined = any(made is not part for made, part in zip(joined, parts, strict=True))
     weights = [file for part in contents.values() for file in part.files]
     scheme = _scheme(stored, configs)
     return Inventory(
         root=tree.root,
-        tensors=tuple(sorted(tensors.values(), key=lambda tensor: tensor.name.encode())),
+        tensors=_sorted(joined) if is_joined else stored,
         files=(),
         weights=tuple(sorted(weights, key=lambda file: file.path)),
         left_out=(),
@@ -167,12 +170,17 @@ def _of_tensors(
     )
 
 
-def _scheme(stored: Mapping[str, SourceTensor], configs: Mapping[str, Document]) -> str | None:
+def _sorted(parts: Iterable[Sequence[SourceTensor]]) -> tuple[SourceTensor, ...]:
+    """Return the tensors of all components, sorted bytewise by name."""
+    tensors: dict[str, SourceTensor] = {}
+    for part in parts:
+        add_tensors(tensors, part)
+    return tuple(sorted(tensors.values(), key=lambda tensor: tensor.name.encode()))
+
+
+def _scheme(stored: Sequence[SourceTensor], configs: Mapping[str, Document]) -> str | None:
     """Name the scheme of the first component that has one, with the configuration of each."""
-    arrays = sorted(
-        ((name, tensor.arrays[0].dtype) for name, tensor in stored.items()),
-        key=lambda array: array[0].encode(),
-    )
+    arrays = [(tensor.name, tensor.arrays[0].dtype) for tensor in stored]
     for component, config in configs.items():
         prefix = f"{component}/" if component else ""
         own = (array for array in arrays if array[0].startswith(prefix))
