@@ -8,7 +8,7 @@ import pytest
 from importer.models.description import describe
 from importer.recipes.options import parse_options
 from importer.verification.compare import compare
-from importer.verification.repair import Repairer
+from importer.verification.repair import repair
 from store import MediaType, ModelName, Store
 from store.tensorfile import data_bytes
 from store.verify import verify
@@ -160,9 +160,9 @@ def test_a_shared_blob_is_healed_from_either_source(  # noqa: PLR0913, PLR0917 -
     damage(path)
     shutil.rmtree(pipeline if left == "alone" else encoder)
 
-    done = Repairer(store).run(verify(store))
+    done = repair(store, verify(store))
 
-    assert (done.remaining, done.losses) == ((), ())
+    assert (done.remaining, done.unrepaired) == ((), ())
     assert path.read_bytes() == content
     assert is_whole(store)
 
@@ -177,9 +177,9 @@ def test_a_report_waits_for_a_blob_that_two_layers_share(store, pipeline):
     for component in (ENCODER, f"{ENCODER}_2"):
         model(pipeline / component, WEIGHTS | {"embed.weight": ("BF16", (8, 64), bytes(1024))})
 
-    done = Repairer(store).run(verify(store))
+    done = repair(store, verify(store))
 
-    (loss,) = done.losses
+    (loss,) = done.unrepaired
     assert any("no report of quality: tensors are missing" in one for one in loss.reasons)
 
 
@@ -270,8 +270,8 @@ def test_an_encoder_in_a_pipeline_of_the_older_form_is_verified(older, pipeline)
         damaged = blob_of(opened, f"{ENCODER}/{EXPERTS}")
         lose(damaged)
 
-        done = Repairer(opened, pipeline).run(verify(opened))
+        done = repair(opened, verify(opened), source=pipeline)
 
         # What is made now has another digest: it is not put into the place of the older form.
         assert not damaged.exists()
-        assert len(done.losses) == 1
+        assert len(done.unrepaired) == 1

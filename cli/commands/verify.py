@@ -81,10 +81,12 @@ def verify(
         done = None
         if repair:
             from cli.views.progress import listening
-            from importer.verification.repair import Repairer
+            from importer.verification import repair as repairing
 
             with listening() as listen:
-                done = Repairer(opened, source, workers, listen).run(report, parsed)
+                done = repairing.repair(
+                    opened, report, parsed, source=source, threads=workers, listen=listen
+                )
     findings = (*report.findings, *(comparison.findings if comparison else ()))
     if json:
         _print_json(report, comparison, findings, done)
@@ -138,13 +140,13 @@ def _repair_lines(done: Repair) -> Iterator[str]:
         yield printable(f"quarantined: {bad.digest}{models}", 2000)
     if done.hindrance:
         yield printable(f"not quarantined: {done.hindrance}", 2000)
-    for loss in done.losses:
-        for reason in loss.reasons[:_REASONS]:
-            yield printable(f"not repaired: {loss.model}: {reason}", 2000)
-        if len(loss.reasons) > _REASONS:
-            yield f"not repaired: {loss.model}: {len(loss.reasons) - _REASONS} more reasons"
+    for model in done.unrepaired:
+        for reason in model.reasons[:_REASONS]:
+            yield printable(f"not repaired: {model.model}: {reason}", 2000)
+        if len(model.reasons) > _REASONS:
+            yield f"not repaired: {model.model}: {len(model.reasons) - _REASONS} more reasons"
         yield printable(
-            f"damaged: {loss.model}, make it again: {create_command(loss.provenance)}", 2000
+            f"damaged: {model.model}, make it again: {create_command(model.provenance)}", 2000
         )
 
 
@@ -186,11 +188,11 @@ def _print_json(
             "remaining": [_finding(finding) for finding in done.remaining],
             "damaged": [
                 {
-                    "model": loss.model,
-                    "command": create_command(loss.provenance),
-                    "reasons": list(loss.reasons),
+                    "model": model.model,
+                    "command": create_command(model.provenance),
+                    "reasons": list(model.reasons),
                 }
-                for loss in done.losses
+                for model in done.unrepaired
             ],
         }
     out_json("verify", document)

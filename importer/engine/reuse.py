@@ -144,7 +144,8 @@ def _identity(file: SourceFile) -> tuple[int, int, int, int]:
 
 
 def _key(form: bytes, fingerprints: Iterable[Fingerprint]) -> bytes:
-    revision = REVISION.to_bytes(4, "little")
-    return hashlib.sha256(
-        revision + form + b"".join(one.digest for one in fingerprints)
-    ).digest()
+    revision, prints = (
+        REVISION.to_bytes(4, "little"),
+        b"".join(one.digest for one in fingerprints),
+    )
+    return hashlib.sha256(revision + form + prints).digest()

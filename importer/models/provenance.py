@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from importer.recipes.document import from_document
 from importer.recipes.recipe import PLAIN
@@ -61,7 +60,7 @@ class Provenance:
 
 
 def provenance_of(
-    store: Store, stored: StoredManifest, source: Path | None = None
+    store: Store, stored: StoredManifest, source: Source | None = None
 ) -> Provenance:
     """Return how a model was made.
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -50,15 +51,10 @@ class Repaired(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DamagedModel:
-    """A model that uses damaged blobs.
-
-    Attributes:
-        reasons: why some could not be made again, in the order of the attempts.
-    """
+    """A model that uses damaged blobs."""
 
     stored: StoredManifest
     manifest: Manifest
-    reasons: list[str] = field(default_factory=list)
 
     def uses(self, digest: Digest) -> bool:
         """Whether a blob is one of its own."""
@@ -73,18 +69,19 @@ class _Attempt:
     request: ImportRequest
     plan: Plan
 
-    def fails(self, reason: str) -> None:
-        self.model.reasons.append(f"`{self.request.source}` {reason}")
-
 
 class Rebuilder:
-    """Makes blobs again, and puts those that come out as they were into their places."""
+    """Makes blobs again, and puts those that come out as they were into their places.
+
+    Attributes:
+        reasons: why blobs of a model could not be made again, in the order of the attempts.
+    """
 
     def __init__(
         self,
         store: Store,
         damaged: Iterable[Digest],
-        source: Path | None,
+        source: Source | None,
         threads: int,
         listen: Listener,
     ) -> None:
@@ -93,17 +90,18 @@ class Rebuilder:
         Args:
             store: that the blobs are in.
             damaged: blobs whose files are bad or missing.
-            source: to make them from instead of where they were made from.
+            source: to make them from, instead of what they were made from.
             threads: that write.
-            listen: is told of the work.
+            listen: told of the work.
         """
+        self.reasons: dict[str, list[str]] = defaultdict(list)
         self._store, self._source = store, source
         self._threads, self._listen = threads, listen
         self._waiting = set(damaged)
         self._repaired: list[Repaired] = []
 
     def run(self, models: Sequence[DamagedModel]) -> tuple[Repaired, ...]:
-        """Heal what the sources of the models still give; `reasons` tell what they do not.
+        """Make again what the sources of the models still give.
 
         Raises:
             NoSpaceError: it does not fit.
@@ -122,12 +120,18 @@ class Rebuilder:
                 # A second name of a model has the same sources.
                 first = tried.setdefault(model.stored.digest, model)
                 if first is model:
-                    self._heal(model, writer)
+                    self._rebuild(model, writer)
                 else:
-                    model.reasons.extend(first.reasons)
+                    self.reasons[str(model.stored.name)] += self.reasons[str(first.stored.name)]
             writer.sync()
         self._store.memo.save()
         return tuple(self._repaired)
+
+    def _note_reason(self, model: DamagedModel, reason: str) -> None:
+        self.reasons[str(model.stored.name)].append(reason)
+
+    def _fail(self, attempt: _Attempt, reason: str) -> None:
+        self._note_reason(attempt.model, f"`{attempt.request.source}` {reason}")
 
     def _lacks(self, digest: Digest) -> bool:
         return digest in self._waiting
@@ -137,7 +141,7 @@ class Rebuilder:
         # Each blob once, whatever layers share it.
         yield from {la.digest: la for la in layers if self._lacks(la.digest)}.values()
 
-    def _heal(self, model: DamagedModel, writer: Writer) -> None:
+    def _rebuild(self, model: DamagedModel, writer: Writer) -> None:
         if not any(self._lacking(model)):
             return
         try:
@@ -145,10 +149,10 @@ class Rebuilder:
                 self._threads
             )
         except IngotError as error:
-            model.reasons.append(str(error))
+            self._note_reason(model, str(error))
             return
         if not requests:
-            model.reasons.append("nothing tells where it was made from")
+            self._note_reason(model, "nothing tells where it was made from")
         for request in requests:
             if not any(self._lacking(model)):
                 return
@@ -157,7 +161,7 @@ class Rebuilder:
             except NoSpaceError:
                 raise
             except (IngotError, OSError) as error:
-                model.reasons.append(in_words(error))
+                self._note_reason(model, in_words(error))
             else:
                 self._make(_Attempt(model, request, plan), writer)
 
@@ -173,10 +177,10 @@ class Rebuilder:
             job = jobs.get((layer.media_type == MediaType.TENSOR, layer.name))
             what = f"`{layer.name or layer.media_type}`"
             if job is None:
-                attempt.fails(f"has no {what}")
+                self._fail(attempt, f"has no {what}")
             elif job.nbytes != layer.size:
                 sizes = f"{job.nbytes} bytes there, {layer.size} in the model"
-                attempt.fails(f"changed: {what} has {sizes}")
+                self._fail(attempt, f"changed: {what} has {sizes}")
             else:
                 todo.append((layer, job))
         sizes_of_jobs = [job.nbytes for _, job in todo]
@@ -203,7 +207,7 @@ class Rebuilder:
         }
         blobs = attempt.plan.blobs
         if any(blob.name not in layers for blob in blobs):
-            attempt.fails("gives no report of quality: tensors are missing")
+            self._fail(attempt, "gives no report of quality: tensors are missing")
             return
         refs = [layers[blob.name].ref for blob in blobs]
         try:
@@ -211,7 +215,7 @@ class Rebuilder:
         except (IngotError, OSError) as error:
             if not _is_of_the_source(self._store, error):
                 raise
-            attempt.fails(in_words(error))
+            self._fail(attempt, in_words(error))
             return
         made = Written(*writer.put(quality_bytes(found)))
         for layer in reports:
@@ -229,7 +233,7 @@ class Rebuilder:
             except (IngotError, OSError) as error:
                 if not _is_of_the_source(self._store, error):
                     raise
-                attempt.model.reasons.append(in_words(error))
+                self._note_reason(attempt.model, in_words(error))
 
     def _write(
         self, attempt: _Attempt, todo: Sequence[tuple[Layer, Job]], writer: Writer
@@ -255,7 +259,7 @@ class Rebuilder:
         ref = done.ref
         if done.installed is CommitOutcome.REFUSED:
             digests = f"{ref.digest} there, {layer.digest} in the model"
-            attempt.fails(f"changed: `{what}` gives {digests}")
+            self._fail(attempt, f"changed: `{what}` gives {digests}")
         elif self._lacks(ref.digest):
             self._waiting.discard(ref.digest)
             source = attempt.request.source

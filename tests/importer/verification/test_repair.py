@@ -18,7 +18,7 @@ from cli.views.remake import create_command
 from importer.events import BlobDone, Planned
 from importer.recipes.options import parse_options
 from importer.sources import file as source_file
-from importer.verification.repair import Repairer
+from importer.verification.repair import repair as repair_store
 from store import Digest, MediaType, ModelName, Store
 from store.errors import NoSpaceError, StorageError
 from store.findings import Problem
@@ -58,7 +58,7 @@ def source(tmp_path):
 def repair(store, *names, source=None, listen=lambda _: None, quick=False):
     parsed = [ModelName.parse(name) for name in names]
     report = verify(store, parsed, quick=quick)
-    return Repairer(store, source, threads=2, listen=listen).run(report, parsed)
+    return repair_store(store, report, parsed, source=source, threads=2, listen=listen)
 
 
 def healed(done):
@@ -81,7 +81,7 @@ def test_a_damaged_blob_is_healed_from_where_it_was_made(store, source, damage, 
     done = repair(store)
 
     assert [blob.digest for blob in done.repaired] == [Digest.of(content)]
-    assert (done.quarantined, done.remaining, done.losses) == ((), (), ())
+    assert (done.quarantined, done.remaining, done.unrepaired) == ((), (), ())
     assert path.read_bytes() == content
     assert not path.is_symlink()
     assert manifest_bytes(store) == before
@@ -216,7 +216,7 @@ def test_a_quantized_model_is_made_again_with_its_own_recipe(store, tmp_path, op
     # And the command that is told, without a source, makes the very same.
     lose(blob_of(store, "config.json"))
     aside = source.rename(tmp_path / "aside")
-    (loss,) = repair(store).losses
+    (loss,) = repair(store).unrepaired
     aside.rename(source)
     run(*shlex.split(create_command(loss.provenance))[1:], store=root).succeeded()
     assert manifest_bytes(store) == before
@@ -243,7 +243,7 @@ def test_a_damaged_report_is_measured_again(store, damage):
     done = repair(store)
 
     assert healed(done) == {REPORT}
-    assert (done.quarantined, done.remaining, done.losses) == ((), (), ())
+    assert (done.quarantined, done.remaining, done.unrepaired) == ((), (), ())
     assert report_path(store).read_bytes() == content
     assert is_whole(store)
 
@@ -273,7 +273,7 @@ def test_a_report_of_tensors_that_are_lost_is_lost_with_them(store, tmp_path):
     done = repair(store)
 
     assert done.repaired == ()
-    (loss,) = done.losses
+    (loss,) = done.unrepaired
     assert "gives no report of quality: tensors are missing" in " ".join(loss.reasons)
     assert shlex.split(create_command(loss.provenance))[-1] == "--report"
 
@@ -285,7 +285,7 @@ def test_without_its_source_a_lost_report_is_told_with_its_command(store, tmp_pa
     lose(report_path(store))
     aside = source.rename(tmp_path / "aside")
 
-    (loss,) = repair(store).losses
+    (loss,) = repair(store).unrepaired
 
     assert create_command(loss.provenance).endswith("--report")
     aside.rename(source)
@@ -312,11 +312,11 @@ def test_without_its_source_a_bad_file_leaves_its_name(store, source):
     ]
     assert not path.exists()
     assert [finding.problem for finding in done.remaining] == [Problem.MISSING]
-    assert [(loss.model, create_command(loss.provenance)) for loss in done.losses] == [
+    assert [(loss.model, create_command(loss.provenance)) for loss in done.unrepaired] == [
         ("m:latest", f"ingot create m:latest {source}"),
         ("n:tag", f"ingot create n:tag {source}"),
     ]
-    assert all("does not exist" in loss.reasons[0] for loss in done.losses)
+    assert all("does not exist" in loss.reasons[0] for loss in done.unrepaired)
 
 
 def test_what_is_missing_without_its_source_is_told(store, source):
@@ -328,7 +328,7 @@ def test_what_is_missing_without_its_source_is_told(store, source):
 
     assert (done.repaired, done.quarantined) == ((), ())
     assert [finding.problem for finding in done.remaining] == [Problem.MISSING]
-    assert len(done.losses) == 1
+    assert len(done.unrepaired) == 1
 
 
 def test_a_source_that_changed_heals_what_did_not_change(store, source):
@@ -343,7 +343,7 @@ def test_a_source_that_changed_heals_what_did_not_change(store, source):
 
     assert healed(done) == {"b.weight", "config.json"}
     assert len(done.quarantined) == 1
-    (loss,) = done.losses
+    (loss,) = done.unrepaired
     assert "changed: `a.weight` gives sha256:" in loss.reasons[0]
     # Nothing of what the source has now came into the store.
     assert {path.name for path in store.layout.blobs.iterdir()} < good
@@ -355,7 +355,7 @@ def test_a_changed_source_is_told_though_its_blobs_are_known(store, source):
     create(store, source, "other")
     flip(blob_of(store, "a.weight"))
 
-    (loss,) = repair(store).losses
+    (loss,) = repair(store).unrepaired
 
     assert f"changed: `a.weight` gives {_digest(store, 'other', 'a.weight')}" in loss.reasons[0]
 
@@ -398,7 +398,7 @@ def test_what_was_healed_is_told_though_a_writer_keeps_the_rest_from_quarantine(
 
     assert (healed(done), done.quarantined) == ({"a.weight"}, ())
     assert "is locked" in done.hindrance
-    assert [loss.model for loss in done.losses] == ["m:latest"]
+    assert [loss.model for loss in done.unrepaired] == ["m:latest"]
 
 
 class Logging(FileSystem):
@@ -437,7 +437,7 @@ def test_a_source_of_another_shape_is_told(store, source, tensors, words):
     flip(blob_of(store, "a.weight"))
     model(source, tensors)
 
-    (loss,) = repair(store).losses
+    (loss,) = repair(store).unrepaired
 
     assert words in loss.reasons[0]
 
@@ -453,7 +453,7 @@ def test_a_source_that_is_broken_is_told_and_the_rest_is_done(store, source, tmp
     done = repair(store)
 
     assert healed(done) == {"c"}
-    assert [loss.model for loss in done.losses] == ["m:latest"]
+    assert [loss.model for loss in done.unrepaired] == ["m:latest"]
 
 
 def test_a_file_of_the_source_that_cannot_be_read_keeps_no_other(store, source, monkeypatch):
@@ -472,7 +472,7 @@ def test_a_file_of_the_source_that_cannot_be_read_keeps_no_other(store, source, 
     done = repair(store)
 
     assert healed(done) == {"a.weight", "b.weight"}
-    assert "Input/output error" in done.losses[0].reasons[0]
+    assert "Input/output error" in done.unrepaired[0].reasons[0]
 
 
 def test_a_store_that_cannot_be_written_is_no_fault_of_the_source(store, source, monkeypatch):
@@ -544,7 +544,7 @@ def test_what_is_shared_is_quarantined_for_all_who_use_it(store, source):
     done = repair(store, "m")
 
     assert done.quarantined[0].models == ("m:latest", "twin:latest")
-    assert [loss.model for loss in done.losses] == ["m:latest", "twin:latest"]
+    assert [loss.model for loss in done.unrepaired] == ["m:latest", "twin:latest"]
 
 
 def test_a_given_source_is_used_instead(store, source, tmp_path):
@@ -595,7 +595,7 @@ def test_what_nobody_names_needs_no_healing(store, source):
     done = repair(store)
 
     assert [bad.models for bad in done.quarantined] == [()]
-    assert (done.remaining, done.losses) == ((), ())
+    assert (done.remaining, done.unrepaired) == ((), ())
     assert not path.exists()
 
 
@@ -619,7 +619,7 @@ def test_a_size_that_is_the_mistake_of_a_manifest_moves_no_blob(store, source):
     assert (done.repaired, done.quarantined) == ((), ())
     assert [finding.problem for finding in done.remaining] == [Problem.SIZE]
     assert {path.name for path in store.layout.blobs.iterdir()} == before
-    assert [loss.model for loss in done.losses] == ["m:latest"]
+    assert [loss.model for loss in done.unrepaired] == ["m:latest"]
 
 
 def test_a_torn_manifest_is_told_and_keeps_its_blobs(store, source):
@@ -630,7 +630,7 @@ def test_a_torn_manifest_is_told_and_keeps_its_blobs(store, source):
     done = repair(store)
 
     assert [finding.problem for finding in done.remaining] == [Problem.MANIFEST]
-    assert [create_command(loss.provenance) for loss in done.losses] == [
+    assert [create_command(loss.provenance) for loss in done.unrepaired] == [
         "ingot create m:latest SOURCE"
     ]
     assert {path.name for path in store.layout.blobs.iterdir()} == before
@@ -664,7 +664,7 @@ def test_what_was_healed_since_is_left_alone(store, source):
     create(store, source)
     before = {path: path.stat().st_ino for path in store.layout.blobs.iterdir()}
 
-    done = Repairer(store).run(report)
+    done = repair_store(store, report)
 
     assert (done.repaired, done.quarantined, done.remaining) == ((), (), ())
     assert {path: path.stat().st_ino for path in before} == before
@@ -676,9 +676,9 @@ def test_what_went_with_its_model_since_is_nobody_s_loss(store, source):
     report = verify(store, [ModelName.parse("m")])
     store.remove([ModelName.parse("m")])
 
-    done = Repairer(store).run(report, [ModelName.parse("m")])
+    done = repair_store(store, report, [ModelName.parse("m")])
 
-    assert (done.repaired, done.remaining, done.losses) == ((), (), ())
+    assert (done.repaired, done.remaining, done.unrepaired) == ((), (), ())
 
 
 def test_a_file_that_cannot_be_read_is_made_again(store, source, monkeypatch):
@@ -717,7 +717,12 @@ def test_what_another_process_heals_meanwhile_is_no_loss(store, source, monkeypa
 
     done = repair(store)
 
-    assert (done.repaired, done.quarantined, done.remaining, done.losses) == ((), (), (), ())
+    assert (done.repaired, done.quarantined, done.remaining, done.unrepaired) == (
+        (),
+        (),
+        (),
+        (),
+    )
 
 
 def test_a_file_that_cannot_be_read_nor_made_again_stays(store, source, monkeypatch):
@@ -787,6 +792,6 @@ def test_a_name_and_a_path_are_quoted_for_the_shell(store, tmp_path):
     lose(blob_of(store, "a.weight"))
     shutil.rmtree(source)
 
-    (loss,) = repair(store).losses
+    (loss,) = repair(store).unrepaired
 
     assert create_command(loss.provenance).endswith("/it'\"'\"'s $(here); rm'")

@@ -26,15 +26,15 @@ def _imports() -> Iterator[Bug]:
         "tensors of any dtype have equal blobs",
         "importer",
         "importer/engine/reuse",
-        'f"\\0{tensor.dtype} {self._allows_nonfinite}"',
-        'f"\\0{self._allows_nonfinite}"',
+        'f"\\0{transcoder!r} {allows}"',
+        'f"\\0{allows}"',
     )
     yield bug(
         "what is not finite has been allowed for good",
         "importer",
         "importer/engine/reuse",
-        'f"\\0{tensor.dtype} {self._allows_nonfinite}"',
-        'f"\\0{tensor.dtype}"',
+        'f"\\0{transcoder!r} {allows}"',
+        'f"\\0{transcoder!r}"',
     )
     yield bug(
         "every revision of the codecs makes the same",

@@ -10,7 +10,7 @@ from importer.models.provenance import provenance_of
 from importer.recipes.options import parse_options
 from importer.sources.location import StoredModel, parse_source
 from importer.sources.stored.source import read_stored
-from importer.verification.repair import Repairer
+from importer.verification.repair import repair
 from store import ModelName, Store
 from store.errors import InputError, IntegrityError, UnsupportedError
 from store.gc import GarbageCollector
@@ -157,7 +157,7 @@ def test_the_record_names_the_model_and_repair_uses_it(store):
     lost = next(one for one in layers(store, "small") if one.name == "lm_head.weight")
     rot(store, lost.digest)
 
-    done = Repairer(store).run(verify(store))
+    done = repair(store, verify(store))
 
     assert [blob.digest for blob in done.repaired] == [lost.digest]
     assert done.remaining == ()
