@@ -50,7 +50,7 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "E_SRC_VARIANT": "Leave `--variant` out, or name one that the source has",
         "E_SRC_VARIANTS": "Choose one with `--variant {variant}`",
         "E_STORE_OVERLAP": "Name another store with `--store`, or another source",
-        "E_STRICT": "Give them a rule (`--rule '{tensor}=keep'`), or leave `--strict` out",
+        "E_STRICT": "Give them a rule (`--rule 'NAME=keep'`), or leave `--strict` out",
     }
 )
 """By the code of the error; values in braces are facts that the error carries."""

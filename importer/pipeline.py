@@ -202,7 +202,6 @@ def _check_fits(plan: Plan) -> None:
         raise InputError(
             f"{len(misfits)} tensors do not fit their rules: {shown}",
             code="E_STRICT",
-            facts={"tensor": misfits[0].name},
         )
 
 

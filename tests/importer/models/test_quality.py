@@ -6,12 +6,8 @@ import json
 
 import pytest
 
-from importer.codecs import measure as codec_measure
 from importer.codecs import runtime
-from importer.codecs.base import Operation
 from importer.codecs.metrics import Deviation
-from importer.codecs.registry import codec_for
-from importer.codecs.spec import QUANT_TYPES
 from importer.models.description import describe
 from importer.models.quality import Quality, quality_bytes, read_quality
 from importer.recipes.options import parse_options
@@ -58,21 +54,23 @@ def test_the_report_is_the_same_for_any_number_of_threads(tmp_path, how):
 
 def test_the_report_is_the_same_without_kernels(tmp_path, monkeypatch):
     # As large sources do, use kernels: the fixture alone would be too small for them.
-    for threshold in ("registry._WORTH_LOADING", "kernels._WORTH_COMPILING"):
+    for threshold in ("runtime._WORTH_LOADING", "kernels._WORTH_COMPILING"):
         monkeypatch.setattr(f"importer.codecs.{threshold}", 0)
+    prepared = []
+
+    def prepare(work, announce):
+        prepared.append(runtime.prepare(work, announce) if with_kernels else runtime.NUMPY)
+        return prepared[-1]
+
+    for user in ("measure", "write"):
+        monkeypatch.setattr(f"importer.engine.{user}.prepare", prepare)
     reports = []
     for with_kernels in (True, False):
-        monkeypatch.setattr(runtime, "_ready", {})
-        monkeypatch.setattr(codec_measure, "_ready", {})
-        if not with_kernels:
-            monkeypatch.setattr(runtime, "prepare", lambda *_: "no kernels")
         with Store(tmp_path / str(with_kernels)) as store:
             create(store, MOE, recipe=parse_options("int4"), report=True)
             reports.append(report_of(store))
-        ready = runtime.ready(Operation.DECODE, codec_for(QUANT_TYPES["int4"], "F16"))
-        assert (ready is not None) is with_kernels
-        assert bool(codec_measure._ready) is with_kernels
 
+    assert [bool(one.ready) for one in prepared] == [True, True, False, False]
     assert reports[0] == reports[1]
 
 
