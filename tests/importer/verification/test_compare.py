@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from importer.codecs.registry import codec_for
+from importer.codecs.runtime import NUMPY
 from importer.codecs.spec import QUANT_TYPES, with_group_size
 from importer.models.description import describe
 from importer.recipes.options import parse_options
@@ -96,7 +97,9 @@ def test_a_difference_is_told_to_the_chunk(store, tmp_path):
     data[-1] = 1
     overwrite(source, {"w": ("U8", (3 << 20,), bytes(data))})
 
-    assert findings(store, source) == [("w", f"differs from the source after element {2 << 20}")]
+    assert findings(store, source) == [
+        ("w", f"differs from the source after element {2 << 20}")
+    ]
 
 
 def test_tensors_and_files_that_one_side_lacks_are_found(store, source):
@@ -170,7 +173,9 @@ def quantized(dtype="F32", spec="int4", group_size=32, change=lambda parts: part
     source = {"a.weight": (dtype, values.shape, values.tobytes())}
     kind = with_group_size(QUANT_TYPES[spec], group_size)
     codec = codec_for(kind, dtype)
-    parts = change([bytes(part) for part in codec.encode(memoryview(values).cast("B")).parts])
+    parts = change(
+        [bytes(part) for part in codec.encode(memoryview(values).cast("B"), NUMPY).parts]
+    )
     tensors = {
         "a.weight" + part.suffix: (part.dtype, part.shape, data)
         for part, data in zip(codec.parts(values.shape), parts, strict=True)
@@ -231,7 +236,7 @@ def ollamas(order=("", ".bias", ".scale"), keys=str, cut=0, metadata=None):
     """
     values = np.random.default_rng(0).standard_normal((4, 64)).astype(np.float32)
     codec = codec_for(QUANT_TYPES["int4"], "F32")
-    made = codec.encode(memoryview(values).cast("B")).parts
+    made = codec.encode(memoryview(values).cast("B"), NUMPY).parts
     parts = {
         part.suffix: (part, bytes(content))
         for part, content in zip(codec.parts(values.shape), made, strict=True)
