@@ -446,7 +446,7 @@ def test_a_source_that_cannot_be_opened_is_an_error(store, source, monkeypatch):
     def refuse(file):
         raise PermissionError(errno.EACCES, "Permission denied", str(file.location))
 
-    monkeypatch.setattr("importer.engine.paired.opened", refuse)
+    monkeypatch.setattr("importer.engine.reader.opened", refuse)
 
     with pytest.raises(PermissionError):
         compare(store, NAME, source)
