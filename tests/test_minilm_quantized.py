@@ -5,9 +5,11 @@ import pytest
 import safetensors.numpy
 
 from importer.codecs.registry import codec_for
+from importer.codecs.runtime import NUMPY
 from importer.codecs.spec import QUANT_TYPES
 from importer.recipes.options import parse_options
 from store import MediaType, ModelName, Store
+from store.tensorfile import elements
 from tests.importer.builders import create, reference_model
 from tests.sentence_model import SentenceModel
 
@@ -90,7 +92,9 @@ def decoded(store, spec):
         weights[layer.name] = blob.pop(layer.name)
         if blob:
             parts = [weights[layer.name], *(blob[key] for key in sorted(blob, reverse=True))]
-            values = codec_for(spec, layer.dtype).decode([part.tobytes() for part in parts])
+            arrays = [part.tobytes() for part in parts]
+            whole = layer.shape, range(elements(layer.shape))
+            values = codec_for(spec, layer.dtype).decode(arrays, *whole, NUMPY)
             weights[layer.name] = np.frombuffer(values, np.float32).reshape(layer.shape)
             quantized.add(layer.name)
     return weights, quantized

@@ -1,1 +1,1 @@
-"""What becomes of a tensor's values: codecs, their specification in numpy, their kernels."""
+"""Codecs: how values are stored and converted, their specification in numpy, and kernels."""

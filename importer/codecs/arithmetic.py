@@ -1,4 +1,4 @@
-"""Encode and decode groups: by a kernel where one is ready, and in numpy what that leaves."""
+"""Encode and decode groups: by a kernel where there is one, and in numpy what it leaves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from importer.codecs.spec import QuantSpec
 from store.fs import Buffer
 
 PIECE: Final = 1 << 15
-"""Values that numpy works on at a time: some MiB of intermediate arrays, whatever comes."""
+"""Values that numpy works on at a time, so that intermediate arrays take a few MiB at most."""
 
 _WORD: Final = 32
 _PROBE: Final = 10_000
@@ -24,7 +24,7 @@ _Arrays = list[npt.NDArray[Any]]
 
 
 class GroupCodec(Protocol):
-    """What the arithmetic needs to know of a codec."""
+    """What this module needs to know about a codec."""
 
     @property
     def spec(self) -> QuantSpec: ...  # noqa: D102
@@ -39,14 +39,18 @@ class GroupCodec(Protocol):
 
 
 def encode(codec: GroupCodec, values: Buffer, kernel: Kernel | None) -> Encoded:
-    """Quantize the groups in `values`, which are bytes of `codec.dtype`."""
+    """Quantize the groups in `values`, bytes of `codec.dtype`."""
     source = floats.read(values, codec.dtype).reshape(-1, codec.spec.group_size)
     parts, nonfinite = _encode(codec, source, kernel)
     return Encoded(tuple(map(_bytes, parts)), nonfinite)
 
 
 def decode(codec: GroupCodec, parts: Sequence[Buffer], kernel: Kernel | None) -> Buffer:
-    """Return the values that groups stand for, as bytes of `codec.value_dtype`."""
+    """Return the values of the groups in `parts`, as bytes of `codec.value_dtype`.
+
+    Raises:
+        ValueError: there are not as many scales as groups.
+    """
     spec = codec.spec
     kinds = [floats.STORED["U32"], *(floats.STORED[kind] for _, kind in codec.scale_parts)]
     words, *scales = (
@@ -55,7 +59,7 @@ def decode(codec: GroupCodec, parts: Sequence[Buffer], kernel: Kernel | None) ->
         for part, kind in zip(parts, kinds, strict=True)
     )
     words = words.reshape(-1, spec.group_size * spec.bits // _WORD)
-    # A kernel gets pointers, and looks at one length alone.
+    # A kernel gets pointers, and looks at a single length.
     if any(len(scale) != len(words) for scale in scales):
         raise ValueError(f"{spec.name}: {len(words)} groups with other numbers of scales")
     return _bytes(_decode(codec, words, scales, kernel))
@@ -63,7 +67,7 @@ def decode(codec: GroupCodec, parts: Sequence[Buffer], kernel: Kernel | None) ->
 
 def probe(dtype: str, group_size: int) -> Bits:
     """Return groups of bits of `dtype` on which kernels are compared with numpy."""
-    # Any numbers: mantissas and signs from a multiplication, sizes as weights have them.
+    # Mantissas and signs are from a multiplication, magnitudes as weights have them.
     mixed = np.arange(_PROBE // group_size * group_size, dtype=np.uint32)
     mixed *= np.uint32(2654435761)
     values = np.ldexp(

@@ -1,4 +1,4 @@
-"""Work in a thread that nobody has to wait for."""
+"""Run work in a thread that nobody has to wait for."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _Result = TypeVar("_Result")
 
 
 def aside(work: Callable[[], _Result]) -> Future[_Result]:
-    """Begin to work in another thread, which does not keep the process from ending.
+    """Start work in another thread, which does not keep the process from ending.
 
     Compiling is such work. In the main thread python may handle a signal inside a callback of
     LLVM's, where what the handler raises is lost: of nine SIGTERMs while a kernel was compiled
-    three did nothing. And who is interrupted should not wait for the compiler to finish.
+    three were lost. Nor should a process that is interrupted wait for the compiler.
     """
     done: Future[_Result] = Future()
 

@@ -1,13 +1,14 @@
-"""The contracts of what reads, makes and converts values, and their laws.
+"""The contracts of decoders, encoders and transcoders, and the laws that they keep.
 
 A tensor's values are numbered in row-major order, and every range below counts these
 elements. Three laws hold for every codec, and tests/importer/codecs/laws.py checks them:
 
-1. `encode` and `convert` give what `parts` promised before a weight was read.
+1. `encode` and `convert` return what `parts` promised before a weight was read.
 2. Units are independent: however a tensor is cut at multiples of `unit`, the pieces joined
    are the same bytes. Chunks, threads and bounded memory rest on this, and so does the
    promise that the same source gives the same digests.
-3. What the reference of a format makes of the same values is the same, bit for bit.
+3. The result is what the format's reference implementation makes of the same values, bit for
+   bit.
 
 The bytes of every part grow in proportion to the elements: a range from a to b of a tensor of
 n elements is at `nbytes * a // n` to `nbytes * b // n` of each part.
@@ -25,10 +26,10 @@ from store.fs import Buffer
 from store.tensorfile import data_bytes
 
 REVISION: Final = 1
-"""Of what the codecs make of their input; raised when any of them makes other bytes."""
+"""The revision of the codecs: raised when any of them makes other bytes of the same input."""
 
 Shape = tuple[int, ...]
-"""Of a tensor, in elements, outermost dimension first."""
+"""The shape of a tensor in elements, outermost dimension first."""
 
 
 @unique
@@ -40,7 +41,7 @@ class Operation(StrEnum):
 
 
 class Span(NamedTuple):
-    """Bytes of one stored array: `runs` of them, whose beginnings are `stride` bytes apart.
+    """Bytes of one stored array: `runs` of `run` bytes each, which begin `stride` bytes apart.
 
     Where a format packs along columns, the values of some rows are a few bytes of every row
     of the stored array: `Span(64, 32, runs=512, stride=4096)` is 32 bytes of each of 512.
@@ -57,7 +58,7 @@ class Span(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all runs; they are handed over without gaps."""
+        """Size of all runs in bytes; a reader hands them over without gaps."""
         return self.run * self.runs
 
 
@@ -87,7 +88,7 @@ class Encoded:
     Attributes:
         parts: a piece of each part, as bytes.
         nonfinite: NaNs and infinities among the values, which a type that scales by the
-            largest value of a group cannot hold. A codec that does not look says 0.
+            largest value of a group cannot hold; 0 from a codec that does not look.
     """
 
     parts: tuple[Buffer, ...]
@@ -97,11 +98,11 @@ class Encoded:
 class KernelSpec(Protocol):
     """Compiled code that may stand in for numpy: a frozen value, equal where the code is.
 
-    Example: `GroupKernel(Operation.ENCODE, Mode.AFFINE, 4, 32, "BF16")`.
+    Example: `GroupKernel(Operation.ENCODE, QUANT_TYPES["int4"], "BF16")`.
     """
 
     def load(self) -> Any:  # noqa: ANN401 - each codec knows its own kernels
-        """Return the kernel. Its code is found on disk, or compiled, at the first call."""
+        """Return the kernel; its code is read from disk, or compiled, at the first call."""
         ...
 
     def check(self, kernel: Any) -> None:  # noqa: ANN401
@@ -116,10 +117,10 @@ class KernelSpec(Protocol):
 
 
 class Runtime(Protocol):
-    """What workers hold to compute with: `importer.codecs.runtime`."""
+    """The kernels that workers compute with; `importer.codecs.runtime` implements it."""
 
     def kernel(self, spec: KernelSpec) -> Any | None:  # noqa: ANN401
-        """Return the kernel that was made ready for `spec`, or None: numpy does the work."""
+        """Return the kernel that was prepared for `spec`, or None where numpy does the work."""
         ...
 
 
@@ -176,7 +177,7 @@ class Encoder(Protocol):
 
     @property
     def is_lossless(self) -> bool:
-        """Whether every value can be had back exactly."""
+        """Whether every value can be restored exactly."""
         ...
 
     def parts(self, shape: Shape) -> tuple[Part, ...]:
@@ -211,7 +212,7 @@ class Codec(Encoder, Decoder, Protocol):
 
 
 class Transcoder(Protocol):
-    """From stored arrays to the parts of a blob: the only thing that the engine runs.
+    """Converts stored arrays to the parts of a blob: the only thing that the engine runs.
 
     `Copy` moves bytes, `Recode(decoder, encoder)` goes through values, and a repack moves
     codes from one layout into another.
@@ -224,7 +225,7 @@ class Transcoder(Protocol):
 
     @property
     def is_lossless(self) -> bool:
-        """Whether the source's values can be had back exactly."""
+        """Whether the values of the source can be restored exactly."""
         ...
 
     def parts(self, shape: Shape) -> tuple[Part, ...]:
@@ -246,7 +247,7 @@ class Transcoder(Protocol):
         ...
 
     def kernels(self) -> tuple[KernelSpec, ...]:
-        """Return the kernels that make it fast."""
+        """Return the kernels that make `convert` fast; none where numpy is enough."""
         ...
 
     def __hash__(self) -> int: ...

@@ -14,7 +14,7 @@ class Cast:
     """Converts floats to BF16 or F16.
 
     Attributes:
-        dtype: of the source.
+        dtype: of the values that `encode` takes.
         wanted: the dtype that the values become.
     """
 
@@ -31,11 +31,11 @@ class Cast:
         return (Part(WEIGHT, self.wanted, shape),)
 
     def unit(self, shape: Shape) -> int:  # noqa: ARG002 - the contract
-        """Return 1: no element looks at another."""
+        """Return 1: elements are independent."""
         return 1
 
     def encode(self, values: Buffer, runtime: Runtime) -> Encoded:  # noqa: ARG002
-        """Round; finite values that become infinite are counted, others are as they were."""
+        """Round values, and count the finite ones that become infinite."""
         from importer.codecs.reference.cast import cast  # noqa: PLC0415 - it imports numpy
 
         bits, overflows = cast(values, self.dtype, self.wanted)

@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from importer.codecs.reference import Arithmetic
 
 VALUES: Final = "values"
-"""In place of a dtype: that of the values."""
+"""Stands for the dtype of the values."""
 
 
 class Family(NamedTuple):
-    """What tells one family of types from another.
+    """What distinguishes one family of types from another.
 
     Attributes:
         scale_parts: suffix and dtype of the parts that have one element for each group, in the
             order of the file.
         reference: module of `importer.codecs.reference` with the arithmetic.
-        kernel: module of `importer.codecs.kernels` with the same, compiled.
+        kernel: module of `importer.codecs.kernels` with the compiled arithmetic.
     """
 
     scale_parts: tuple[tuple[str, str], ...]
@@ -75,7 +75,7 @@ class Grouped:
 
     @property
     def family(self) -> Family:
-        """What its types have in common."""
+        """The family that the type belongs to."""
         return FAMILIES[self.spec.mode]
 
     @property
@@ -98,12 +98,12 @@ class Grouped:
 
     @property
     def arithmetic(self) -> Arithmetic:
-        """The rules of the family, in numpy."""
+        """The arithmetic of the family, in numpy."""
         name = f"importer.codecs.reference.{self.family.reference}"
         return cast("Arithmetic", importlib.import_module(name))
 
     def parts(self, shape: Shape) -> tuple[Part, ...]:
-        """Return packed words, then what belongs to each group."""
+        """Return the packed codes, then the small parts."""
         *outer, columns = shape
         bits, group_size = self.spec.bits, self.spec.group_size
         assert columns % group_size == 0, f"{columns} columns in groups of {group_size}"
@@ -112,11 +112,11 @@ class Grouped:
         return (words, *(Part(suffix, dtype, small) for suffix, dtype in self.scale_parts))
 
     def unit(self, shape: Shape) -> int:  # noqa: ARG002 - a group is smaller than a row
-        """Return the group size: no group looks at another."""
+        """Return the group size: groups are independent."""
         return self.spec.group_size
 
     def spans(self, shape: Shape, elements: range) -> tuple[Span, ...]:  # noqa: ARG002
-        """Return the words of some groups, then each group's scale and bias."""
+        """Return the words of the groups, then their scales and biases."""
         bits = self.spec.bits
         groups = range(
             elements.start // self.spec.group_size, elements.stop // self.spec.group_size
@@ -138,7 +138,7 @@ class Grouped:
         elements: range,  # noqa: ARG002
         runtime: Runtime,
     ) -> Buffer:
-        """Return the values that whole groups stand for."""
+        """Return the values of whole groups."""
         from importer.codecs import arithmetic  # noqa: PLC0415 - it imports numpy
 
         return arithmetic.decode(self, arrays, runtime.kernel(self._kernel(Operation.DECODE)))
@@ -166,7 +166,7 @@ class GroupKernel:
     dtype: str
 
     def load(self) -> Any:  # noqa: ANN401 - the contract
-        """Import the kernel's module; its code is found when it is first called."""
+        """Import the module of the kernel; its code is found at the first call."""
         name = FAMILIES[self.spec.mode].kernel
         return importlib.import_module(f"importer.codecs.kernels.{name}")
 

@@ -1,4 +1,4 @@
-"""Measure what a codec makes of values, by a kernel or in numpy, to the same bits."""
+"""Measure how far encoded values are from their source, by a kernel or in numpy alike."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _GROUP: Final = 32
 _FLOAT_EDGES: Final[Mapping[Mode, int]] = MappingProxyType(
     {Mode.NVFP4: 6 + 1, Mode.MXFP4: 6 + 1, Mode.MXFP8: 448 + 16}
 )
-"""The largest code, and half of the step to it."""
+"""The largest code, plus half of the step that leads to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SumKernel:
-    """The kernel that sums over values and what they became.
+    """The kernel that sums over values and what they were encoded to.
 
     Attributes:
         dtype: of the values.
@@ -40,7 +40,7 @@ class SumKernel:
     dtype: str
 
     def load(self) -> Any:  # noqa: ANN401 - the contract
-        """Import the kernel's module; its code is found when it is first called."""
+        """Import the module of the kernel; its code is found at the first call."""
         from importer.codecs.kernels import metrics  # noqa: PLC0415 - only where it is used
 
         return metrics
@@ -51,7 +51,7 @@ class SumKernel:
         Raises:
             ArithmeticError: they differ.
         """
-        # Of two tensors that have nothing to do with each other, so that all sums are large.
+        # Two unrelated tensors, so that all sums are large.
         dtype = self.dtype
         source = arithmetic.probe(dtype, _GROUP)
         decoded = source[::-1].copy()
@@ -69,14 +69,14 @@ def kernels(codec: Codec) -> tuple[KernelSpec, ...]:
 
 
 class Measure:
-    """Compares the values of one tensor with what it was encoded to, piece by piece."""
+    """Compares the values of one tensor with what they were encoded to, piece by piece."""
 
     def __init__(self, source: Decoder, codec: Codec, runtime: Runtime) -> None:
-        """Begin, with the kernels that `runtime` has.
+        """Start at zero, with the kernels that `runtime` has.
 
         Args:
             source: reads the values of the source.
-            codec: made the parts.
+            codec: reads the parts that it made.
         """
         self._source = source
         self._codec = codec
@@ -96,9 +96,9 @@ class Measure:
 
         Args:
             arrays: of the source, for these elements.
-            parts: what the codec made of them.
+            parts: what the codec made of these elements.
             shape: of the source tensor.
-            elements: which they are.
+            elements: a range that begins and ends at units of the codec.
         """
         codec, size = self._codec, self._codec.unit(shape)
         dtype = codec.value_dtype
@@ -111,7 +111,7 @@ class Measure:
         add_groups(self._sums, source, decoded, dtype, _bounds(codec, parts, len(source)))
 
     def result(self) -> Deviation:
-        """Return what was found."""
+        """Return the deviation of all that was added."""
         sums = self._sums
         # One by one: `sum` compensates from Python 3.12 on.
         source, decoded, product, error = (
@@ -145,7 +145,7 @@ def _facts(sums: Sums) -> tuple[object, ...]:
 
 
 def _bounds(codec: Codec, parts: Sequence[Buffer], groups: int) -> Bounds:
-    """Return from where on a value of each group is clipped, below and above."""
+    """Return the values below and above which each group clips."""
     if not isinstance(codec, Grouped):
         edge = np.full(groups, np.inf, np.float32)
         return -edge, edge

@@ -1,4 +1,4 @@
-"""How far a tensor is from what it was made of, in the field's measures."""
+"""How far decoded values are from their source, in the usual measures."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """What became of a tensor's values.
+    """Sums over the values of a tensor and what they are decoded to.
 
     Attributes:
         elements: of the tensor.
         source: sum of the squares of its values.
-        decoded: sum of the squares of what they became.
+        decoded: sum of the squares of the decoded values.
         product: sum of the products of both.
         error: sum of the squared errors.
         largest: absolute error.
@@ -33,12 +33,12 @@ class Deviation:
 
     @property
     def rmse(self) -> float:
-        """Root of the mean squared error, relative to that of the values."""
+        """Root mean square error, relative to the root mean square of the source."""
         return math.sqrt(self.error / self.source) if self.source else 0.0
 
     @property
     def sqnr(self) -> float:
-        """Signal to quantization noise, in dB; infinite where nothing was lost."""
+        """Signal-to-quantization-noise ratio in dB; infinite where nothing was lost."""
         if not self.error:
             return math.inf
         if not self.source:
@@ -48,7 +48,7 @@ class Deviation:
 
     @property
     def cosine(self) -> float:
-        """Of the angle between values and what they became."""
+        """Cosine of the angle between source and decoded values."""
         lengths = math.sqrt(self.source) * math.sqrt(self.decoded)
         return self.product / lengths if lengths else 1.0
 
@@ -60,7 +60,7 @@ class Deviation:
 
     @classmethod
     def total(cls, parts: Iterable[Deviation]) -> Deviation:
-        """Join the deviations of several tensors."""
+        """Return the deviation of several tensors together."""
         found = list(parts)
         return cls(
             sum(part.elements for part in found),

@@ -37,7 +37,7 @@ class Plain:
         elements: range,  # noqa: ARG002
         runtime: Runtime,  # noqa: ARG002
     ) -> Buffer:
-        """Return the bytes, unseen."""
+        """Return the bytes as they are."""
         (values,) = arrays
         return values
 

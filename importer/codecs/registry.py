@@ -1,4 +1,4 @@
-"""From what a tensor shall become to what makes it."""
+"""Which codec makes a type, and which transcoder makes a tensor what it is to become."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def stored_type(decoder: Decoder) -> QuantSpec | None:
 
 @functools.cache
 def transcoder_for(target: Target, decoder: Decoder) -> Transcoder:
-    """Return what makes `target` of values that are stored as `decoder` reads them.
+    """Return the transcoder that makes `target` of arrays that `decoder` reads.
 
     Args:
         target: a type, or None to keep what is stored: the bytes of a plain array, or the
             codes and scales of a type of the store.
 
     Raises:
-        UnsupportedError: such values cannot become the target.
+        UnsupportedError: values of that dtype cannot become the target.
     """
     dtype, stored = decoder.value_dtype, stored_type(decoder)
     if stored is not None and target in {None, stored}:

@@ -1,4 +1,4 @@
-"""What workers compute with: the kernels that were made ready, once, before they began."""
+"""The kernels that workers compute with: prepared once, before the workers start."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from typing import Any, Final
 from importer.codecs.base import KernelSpec
 
 _WORTH_LOADING: Final = 16 << 20
-"""Bytes below which numpy alone on two cores is done before kernels are loaded, in 40 ms."""
+"""Bytes below which two cores with numpy finish before kernels are loaded: that takes 40 ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelRuntime:
-    """Kernels by what they are for.
+    """Kernels by their specs.
 
     Attributes:
-        ready: each agreed with numpy on this machine a moment ago.
-        problem: why one is missing that should be there: quantizing is then some twenty times
-            slower, and as right.
+        ready: kernels that agreed with numpy on this machine when they were prepared.
+        problem: why a kernel is missing that should be there, or None. Quantizing is then some
+            twenty times slower, with the same result.
     """
 
     ready: Mapping[KernelSpec, Any] = field(default_factory=lambda: MappingProxyType({}))
@@ -34,16 +34,19 @@ class KernelRuntime:
 
 
 NUMPY: Final = KernelRuntime()
-"""No kernels: numpy does everything."""
+"""A runtime without kernels: numpy does everything."""
 
 
 def prepare(work: Mapping[KernelSpec, int], announce: Callable[[], None]) -> KernelRuntime:
-    """Load kernels, or compile those that have much to do and are not kept on this machine.
+    """Load kernels, and compile those that are not on disk and have much to do.
 
     Args:
         work: for each kernel the bytes that it will read, or write if these are more.
         announce: called at most once, before kernels are compiled, which takes seconds. They
-            are kept on disk, so that this happens once on a machine.
+            are kept on disk, so that each machine compiles them once.
+
+    Returns:
+        The kernels that agree with numpy on this machine. Without the others numpy works.
     """
     if sum(work.values()) < _WORTH_LOADING:
         return NUMPY

@@ -79,7 +79,7 @@ class Downcast:
 
     @property
     def name(self) -> str:
-        """As it is spelled."""
+        """The spelling that `parse_target` reads."""
         return str(self)
 
 
@@ -130,7 +130,7 @@ def parse_target(text: str) -> Target:
     """Read what a tensor becomes: `int4`, `int4/64`, `nvfp4`, `bf16`, `keep`.
 
     Raises:
-        UsageError: no such type, or a group size that it does not have.
+        UsageError: there is no such type, or it does not have the group size.
     """
     word, slash, size = text.strip().lower().partition("/")
     name = _ALIASES.get(word, word)
@@ -150,10 +150,10 @@ def parse_target(text: str) -> Target:
 
 
 def with_group_size(spec: QuantSpec, group_size: int) -> QuantSpec:
-    """Give a type in groups of another size.
+    """Return a type in groups of another size.
 
     Raises:
-        UsageError: the type does not have it.
+        UsageError: the type does not have that group size.
     """
     sizes = GROUP_SIZES[spec.mode]
     if group_size not in sizes:

@@ -1,4 +1,4 @@
-"""From stored arrays to the parts of a blob: by moving bytes, or by way of the values."""
+"""Transcoders: they move the bytes of stored arrays, or decode values and encode them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Copy:
         elements: range,  # noqa: ARG002
         runtime: Runtime,  # noqa: ARG002
     ) -> Encoded:
-        """Return the bytes, unseen."""
+        """Return the bytes as they are."""
         return Encoded(tuple(arrays))
 
     def kernels(self) -> tuple[KernelSpec, ...]:
@@ -66,7 +66,7 @@ class Recode:
     """Decodes values and encodes them anew.
 
     Attributes:
-        decoder: gives values of the dtype that the encoder takes.
+        decoder: decodes to the dtype that the encoder takes.
     """
 
     decoder: Decoder
@@ -86,7 +86,7 @@ class Recode:
         return self.encoder.parts(shape)
 
     def unit(self, shape: Shape) -> int:
-        """Return the fewest elements that both can take alone."""
+        """Return the smallest number of elements that both can process alone."""
         return math.lcm(self.decoder.unit(shape), self.encoder.unit(shape))
 
     def spans(self, shape: Shape, elements: range) -> tuple[Span, ...]:
@@ -101,7 +101,7 @@ class Recode:
         return self.encoder.encode(values, runtime)
 
     def kernels(self) -> tuple[KernelSpec, ...]:
-        """Return those of both."""
+        """Return the kernels of both."""
         decoding = self.decoder.kernels(Operation.DECODE)
         return (*decoding, *self.encoder.kernels(Operation.ENCODE))
 
@@ -136,7 +136,7 @@ class Repack:
         elements: range,  # noqa: ARG002
         runtime: Runtime,  # noqa: ARG002
     ) -> Encoded:
-        """Return the bytes, unseen."""
+        """Return the bytes as they are."""
         return Encoded(tuple(arrays))
 
     def kernels(self) -> tuple[KernelSpec, ...]:

@@ -1,7 +1,7 @@
-"""Compiled kernels, which do what the reference modules say, to the bit.
+"""Compiled kernels, which compute what the reference modules specify, bit for bit.
 
-A family's module brings memory and calls functions of `compiled`, where numba is: `function`
-finds their code on disk, or has it compiled and kept.
+The module of a family allocates memory and calls functions of `compiled`, which numba compiles.
+`function` finds their code on disk, or has it compiled and keeps it there.
 """
 
 from __future__ import annotations
@@ -21,14 +21,13 @@ from importer.codecs.spec import QuantSpec
 Words = npt.NDArray[np.uint32]
 Scales = Sequence[npt.NDArray[Any]]
 Flags = npt.NDArray[np.uint8]
-"""One for each group: those with 1 are outside of what a kernel can do exactly, and what it
-wrote for them is void."""
+"""One for each group: 1 where a kernel cannot compute exactly, and what it wrote is void."""
 Bounds = tuple[Floats, Floats]
-"""Of each group, below and above which a value is clipped."""
+"""For each group the values below and above which a value is clipped."""
 
 
 class Kernel(Protocol):
-    """A family's rules, compiled; a module is one.
+    """The arithmetic of a family, compiled; modules implement it.
 
     Bits are of shape (groups, group size), words of shape (groups, words of a group).
     """
@@ -47,7 +46,7 @@ class Kernel(Protocol):
 
 
 class Summing(Protocol):
-    """Sums over values and what they became, compiled; a module is one."""
+    """Sums over values and what they were encoded to, compiled; a module implements it."""
 
     def add(self, sums: Sums, source: Bits, decoded: Bits, dtype: str, bounds: Bounds) -> None:
         """Add some groups of bits of `dtype`, of shape (groups, group size)."""
@@ -55,17 +54,17 @@ class Summing(Protocol):
 
 
 _WORTH_COMPILING: Final = 256 << 20
-"""Below, two cores are done with numpy before one has compiled: 3 to 5 s for each kernel."""
+"""Bytes below which two cores with numpy finish before one has compiled a kernel: 3 to 5 s."""
 
 
 def announced(announce: Callable[[], None], nbytes: int) -> AbstractContextManager[None]:
     """Call `announce` before each function that is compiled.
 
     Args:
-        nbytes: that it will read or write; a kernel that is not kept has to be worth it.
+        nbytes: that the kernel will read or write: with few, compiling is not worthwhile.
 
     Raises:
-        NotKeptError: inside, where it is not.
+        NotKeptError: inside the context, where a function would have to be compiled for few.
     """
     return function.announced(announce if nbytes >= _WORTH_COMPILING else _refuse)
 

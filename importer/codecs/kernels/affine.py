@@ -1,4 +1,4 @@
-"""Affine quantization by compiled code: `reference/affine.py` for finite values and scales."""
+"""Affine quantization by compiled code, for finite values and scales."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _decode: Final = Function("affine", "decode")
 def encode(
     source: Bits, dtype: str, spec: QuantSpec, words: Array, scale_parts: Sequence[Array]
 ) -> Array:
-    """Fill `words` and `scale_parts`; give a flag for each group that is not finite."""
+    """Fill `words` and `scale_parts`; return a flag for each group that is not finite."""
     scales, biases = scale_parts
     left = np.empty(len(source), np.uint8)
     scratch = block(spec.group_size)
@@ -62,7 +62,7 @@ def encode(
 def decode(
     words: Array, scale_parts: Sequence[Array], dtype: str, spec: QuantSpec, values: Bits
 ) -> Array:
-    """Fill `values`; give a flag for each group with a number that is not finite."""
+    """Fill `values`; return a flag for each group with a number that is not finite."""
     scales, biases = scale_parts
     left = np.empty(len(values), np.uint8)
     scratch = block(spec.group_size)

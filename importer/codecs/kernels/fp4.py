@@ -1,4 +1,4 @@
-"""MXFP4 and NVFP4 by compiled code: the reference modules for the magnitudes of ranges.py."""
+"""MXFP4 and NVFP4 by compiled code, for magnitudes in the domain of ranges.py."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _decode: Final = Function("fp4", "decode")
 def encode(
     source: Bits, dtype: str, spec: QuantSpec, words: Array, scale_parts: Sequence[Array]
 ) -> Array:
-    """Fill `words` and `scale_parts`; give a flag for each group outside the domain."""
+    """Fill `words` and `scale_parts`; return a flag for each group outside the domain."""
     (scales,) = scale_parts
     left = np.empty(len(source), np.uint8)
     lowest, highest = domain(dtype)
@@ -50,10 +50,10 @@ def encode(
 
 @functools.cache
 def _middles(dtype: str) -> Memory:
-    """Give the bits of the largest float32 quotients with codes 0, 1 and 2.
+    """Return the bits of the largest float32 quotients with codes 0, 1 and 2.
 
-    That is halfway between two codes, and what `dtype` rounds to halfway: half a digit more,
-    as all middles are even numbers of a 16-bit dtype.
+    That is halfway between two codes, or what `dtype` rounds to halfway: half a digit more, as
+    all middles are even numbers of a 16-bit dtype.
     """
     middles = np.array([0.25, 0.75, 1.25], np.float32)
     if dtype != "F32":
@@ -65,7 +65,7 @@ def _middles(dtype: str) -> Memory:
 def decode(
     words: Array, scale_parts: Sequence[Array], dtype: str, spec: QuantSpec, values: Bits
 ) -> Array:
-    """Fill `values`; give a flag for each group whose scale is negative or not finite."""
+    """Fill `values`; return a flag for each group whose scale is negative or not finite."""
     (scales,) = scale_parts
     left = np.empty(len(values), np.uint8)
     is_nvfp4 = spec.mode is Mode.NVFP4

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class NotKeptError(Exception):
-    """Code is not on disk, and the work is too little to have it compiled."""
+    """Code is not on disk, and there is too little work to compile it."""
 
 
 _SCALARS: Final = MappingProxyType({int: ctypes.c_int64, np.float32: ctypes.c_float})
@@ -35,18 +35,18 @@ class Function:
     """
 
     def __init__(self, module: str, name: str) -> None:
-        """Do nothing yet."""
+        """Name a function of a module in `compiled`; nothing is loaded yet."""
         self._module, self._name = module, name
         self._natives: dict[tuple[Kind, ...], Native] = {}
 
     def __call__(self, *arguments: Argument) -> None:
-        """Call it, without the lock of the interpreter.
+        """Call the function without holding the lock of the interpreter.
 
         Args:
-            arguments: arrays, which are writable and contiguous, flags and numbers.
+            arguments: flags, numbers, and arrays that are writable and contiguous.
 
         Raises:
-            TypeError: an array is not.
+            TypeError: an array is not writable.
             Exception: whatever a missing or broken compiler raises.
         """
         kinds: list[Kind] = []
@@ -102,9 +102,9 @@ def _object_code(module: str, name: str, kinds: tuple[Kind, ...]) -> bytes:
 
 @contextmanager
 def announced(announce: Callable[[], None]) -> Iterator[None]:
-    """Call `announce` before each function that is compiled, because it is not on disk.
+    """Call `announce` before each function that is compiled because it is not on disk.
 
-    What it raises keeps the function from being compiled.
+    An exception that it raises keeps the function from being compiled.
     """
     token = _announce.set(announce)
     try:

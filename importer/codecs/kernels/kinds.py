@@ -1,4 +1,4 @@
-"""What may be passed to a compiled function, and the kinds by which its code differs."""
+"""What can be passed to a compiled function, and the kinds on which its code depends."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 Flag = Literal[True] | None
-"""No is None and not False: numba then compiles only the branch that is taken."""
+"""False is spelled None: numba then compiles only the branch that is taken."""
 
 Kind = tuple[str, int] | Flag | type[int] | type[np.float32]
-"""What code depends on: the dtype and dimensions of an array, a flag itself, or a type."""
+"""The dtype and number of dimensions of an array, a flag itself, or the type of a number."""
 
 start_of: Final = cast("Callable[[Array], object]", (ctypes.c_char * 0).from_buffer)
-"""Less than half of the time of `array.ctypes`; refuses what is not contiguous and writable."""
+"""Takes less than half the time of `array.ctypes`; refuses read-only and strided arrays."""
 
 
 class Memory:
-    """An array that is passed often: what is passed for it is found out once."""
+    """An array that is passed often: its arguments are prepared once."""
 
     __slots__ = ("kind", "passed")
 
     def __init__(self, array: Array) -> None:
-        """Take an array that is writable and contiguous.
+        """Prepare the arguments of an array that is writable and contiguous.
 
         Raises:
             TypeError: it is not.
         """
         self.kind: Kind = (array.dtype.char, array.ndim)
-        # What is passed owns the array.
+        # The pointer keeps the array alive.
         self.passed = (start_of(array), *array.shape)
 
 

@@ -1,4 +1,4 @@
-"""Sums over decoded values by compiled code: `reference/deviation.py`, to the last bit."""
+"""Sums over source and decoded values by compiled code, as in `reference/metrics.py`."""
 
 from __future__ import annotations
 

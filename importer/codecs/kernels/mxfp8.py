@@ -1,4 +1,4 @@
-"""MXFP8 by compiled code: `reference/mxfp.py` for the magnitudes of ranges.py."""
+"""MXFP8 by compiled code, for magnitudes in the domain of ranges.py."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _decode: Final = Function("mxfp8", "decode")
 def encode(
     source: Bits, dtype: str, spec: QuantSpec, words: Array, scale_parts: Sequence[Array]
 ) -> Array:
-    """Fill `words` and `scale_parts`; give a flag for each group outside the domain."""
+    """Fill `words` and `scale_parts`; return a flag for each group outside the domain."""
     (scales,) = scale_parts
     left = np.empty(len(source), np.uint8)
     lowest, highest = domain(dtype)
@@ -42,7 +42,7 @@ def encode(
 def decode(
     words: Array, scale_parts: Sequence[Array], dtype: str, spec: QuantSpec, values: Bits
 ) -> Array:
-    """Fill `values`; give a flag for each group with a scale or code that is not finite."""
+    """Fill `values`; return a flag for each group with a scale or code that is not finite."""
     del spec
     (scales,) = scale_parts
     left = np.empty(len(values), np.uint8)

@@ -17,23 +17,27 @@ from typing import Final
 
 _NAME: Final = re.compile(r"kernels-[0-9a-f]{16}")
 _UNUSED_SECONDS: Final = 30 * 24 * 3600
-"""After which no process is at work in it any more, and it is removed."""
+"""Age after which a directory is removed: no process still uses it."""
 _DIGEST_BYTES: Final = 32
 
 
 class Place:
-    """Where one piece of object code is kept; perhaps nowhere."""
+    """The place of one piece of object code in the cache, if there is a cache."""
 
     def __init__(self, name: str, identity: str) -> None:
-        """Note what is kept, and all that it depends on besides the compiler."""
+        """Find the place of a function.
+
+        Args:
+            identity: all that the code depends on besides its source and the compiler.
+        """
         parent = _used()
         key = hashlib.sha256(identity.encode()).hexdigest()[:16]
         self._path = None if parent is None else parent / f"{name}-{key}.o"
 
     def read(self) -> bytes | None:
-        """Give what was kept, whole and made by this compiler, or None.
+        """Return the code if it is whole and the installed compiler made it, or None.
 
-        Without a compiler, what any version of it made is as good as it was.
+        Where no compiler is installed, code that any version made is good.
         """
         if self._path is None:
             return None
@@ -48,14 +52,14 @@ class Place:
         return code if _compiler() in {None, made_by.decode()} else None
 
     def write(self, code: bytes) -> None:
-        """Keep what was compiled; where that fails, the next process compiles again."""
+        """Keep code; where that fails, the next process compiles it again."""
         if self._path is None:
             return
         content = f"{_compiler()}\n".encode() + code
         with contextlib.suppress(OSError):
             self._path.parent.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._path.parent.mkdir(exist_ok=True, mode=0o700)
-            # Nothing is synced: what a power cut leaves has another digest.
+            # Nothing is synced: what a power cut leaves behind has another digest.
             handle, partial = tempfile.mkstemp(dir=self._path.parent)
             try:
                 with os.fdopen(handle, "wb") as file:
@@ -67,7 +71,7 @@ class Place:
 
 
 def directory() -> Path | None:
-    """Where this version keeps its kernels, or None where there is no place."""
+    """Return where this version keeps its kernels, or None where there is no place."""
     parent = os.environ.get("XDG_CACHE_HOME", "")
     if not os.path.isabs(parent):
         parent = os.path.expanduser("~/.cache")
@@ -81,7 +85,7 @@ def directory() -> Path | None:
 
 
 def use(mine: Path) -> None:
-    """Note that a directory is in use; before it is first made, remove those long unused.
+    """Mark a directory as in use; where it is missing, remove those that are long unused.
 
     Each version leaves up to 0.7 MB behind. Where the cache cannot be written, nothing happens.
     """
@@ -103,21 +107,21 @@ def _used() -> Path | None:
 
 
 def _is_safe(place: Path) -> bool:
-    """Whether nobody but us and root can have put code here that we would run."""
+    """Return whether only we and root can have put code here that we would run."""
     try:
         seen = place.stat()
     except OSError:
-        return True  # not there, or of no use
+        return True  # it does not exist, or cannot be used
     others = stat.S_IWGRP | stat.S_IWOTH
     return seen.st_uid in {0, os.geteuid()} and not seen.st_mode & others
 
 
 @functools.cache
 def _compiler() -> str | None:
-    """Name the installed version of numba, or None without one.
+    """Return the name of the installed numba and its version, or None without one.
 
-    By its metadata's name: `importlib.metadata` takes ten times as long to import as llvmlite's
-    code to load.
+    It is that of its metadata: `importlib.metadata` takes ten times as long to import as
+    llvmlite's code takes to load.
     """
     found = importlib.util.find_spec("numba")
     if found is None or found.origin is None:
@@ -128,7 +132,7 @@ def _compiler() -> str | None:
 
 
 def _remove_unused(parent: Path) -> None:
-    # Two processes may remove the same: what is gone already is no error.
+    # Two processes may remove the same directory: that it is gone is not an error.
     with contextlib.suppress(OSError), os.scandir(parent) as scan:
         for entry in scan:
             with contextlib.suppress(OSError):

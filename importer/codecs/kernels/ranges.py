@@ -1,4 +1,4 @@
-"""Which magnitudes the kernels of floating types take."""
+"""The magnitudes that the kernels of floating types take."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _HIGHEST: Final = 2.0**30
 
 @functools.cache
 def domain(dtype: str) -> tuple[int, int]:
-    """Give the bits of the largest magnitudes that groups in a kernel may have.
+    """Return the range of the bits of the largest magnitude of a group that a kernel takes.
 
-    The first, and the first that is too large. Below, scales wrap around and quotients are
-    subnormal; above, distances to several codes are the same number. The weights of models
-    are inside, and zeros are, too.
+    The first is inside, the second outside. Below, scales wrap around and quotients are
+    subnormal; above, distances to several codes are the same number. The weights of models are
+    inside, and so are zeros.
     """
     lowest, highest = floats.narrow(np.array([_LOWEST, _HIGHEST], np.float32), dtype)
     return int(lowest), int(highest)
 
 
 def last_e8m0(dtype: str) -> int:
-    """Give the byte of the largest power of two that `dtype` has."""
+    """Return the byte of the largest power of two that `dtype` has."""
     return 127 + 15 if dtype == "F16" else 127 + 127

@@ -12,10 +12,10 @@ import numpy as np
 from importer.codecs.kernels.kinds import Memory
 
 BLOCK: Final = 8192
-"""Elements that go through all steps together: what they need stays in the first cache."""
+"""Elements that go through all steps together, so that they stay in the first-level cache."""
 
 _SPAN: Final = 32
-"""Elements at least, of which extremes are found."""
+"""The fewest elements among which extremes are found."""
 
 
 class Block:
@@ -30,7 +30,7 @@ class Block:
     """
 
     def __init__(self, group_size: int) -> None:
-        """Allocate it."""
+        """Allocate memory for groups of a size."""
         groups = BLOCK // group_size
         lanes = np.empty(BLOCK // 8, np.uint64)
         self.lanes = Memory(lanes)
@@ -53,5 +53,5 @@ _blocks: Final = _Blocks()
 
 
 def block(group_size: int) -> Block:
-    """Give memory of the thread for groups of a size, some 20 KB."""
+    """Return this thread's memory for groups of a size, some 20 KB."""
     return _blocks.of(group_size)

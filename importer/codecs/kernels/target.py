@@ -1,4 +1,4 @@
-"""Native code for this machine: what names it, and how it is loaded. It imports llvmlite."""
+"""Native code for this machine: its identity, and how it is loaded. It imports llvmlite."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import llvmlite
 import llvmlite.binding as llvm
 
 ENTRY: Final = "kernel"
-"""The one name that object code has for others."""
+"""The only symbol that object code exports."""
 
 Native = Callable[..., None]
 
 _engines: Final[list[llvm.ExecutionEngine]] = []
-"""They own the code."""
+"""The owners of all loaded code."""
 
 
 @functools.cache
 def identity() -> str:
-    """Name everything that code depends on besides its source and the compiler."""
+    """Return everything that code depends on besides its source and the compiler."""
     return f"{llvmlite.__version__} {llvm.get_default_triple()} {_cpu()} {_features()}"
 
 
 def target() -> llvm.TargetMachine:
-    """Make the target for this machine, with the settings of a compiler in memory."""
+    """Return the target for this machine, with the settings of a compiler in memory."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     # Addresses may be far apart in memory, and are known when code is loaded.
@@ -41,9 +41,9 @@ def target() -> llvm.TargetMachine:
 
 
 def load(code: bytes, types: Sequence[type[Any]]) -> Native:
-    """Give the function in object code, which takes arguments of `types`.
+    """Return the function in object code, which takes arguments of `types`.
 
-    It is called without the lock of the interpreter.
+    Calls release the lock of the interpreter.
     """
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target())
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))

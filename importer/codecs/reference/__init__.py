@@ -1,4 +1,4 @@
-"""The rules of each family in numpy: the specification, and what runs without a kernel."""
+"""The arithmetic of each family in numpy: the specification, and what runs without a kernel."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Codes = npt.NDArray[np.uint8]
 
 
 class Arithmetic(Protocol):
-    """A family's rules; a module is one."""
+    """The arithmetic of a family; modules implement it."""
 
     def encode(self, values: Floats, dtype: str, spec: QuantSpec) -> tuple[Bits, ...]:
         """Quantize `values` of shape (groups, group size), which came as `dtype`.
@@ -33,5 +33,5 @@ class Arithmetic(Protocol):
     def decode(
         self, codes: Codes, scale_parts: Sequence[Bits], dtype: str, spec: QuantSpec
     ) -> Floats:
-        """Give the values that codes of shape (groups, group size) stand for, as `dtype`."""
+        """Return the values of codes of shape (groups, group size), rounded to `dtype`."""
         ...

@@ -19,7 +19,7 @@ SMALLEST_STEP: Final = np.float32(1e-7)
 
 
 def encode(values: Floats, dtype: str, spec: QuantSpec) -> tuple[Bits, ...]:
-    """Give codes, scales and biases.
+    """Return codes, scales and biases.
 
     The range of a group is cut into 2 ** bits - 1 steps. The end with the larger magnitude
     becomes the bias, so that it is kept exactly; steps go from there to the other end, and

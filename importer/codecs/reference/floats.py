@@ -25,7 +25,7 @@ _BF16_NAN: Final = 0x7FC0
 
 
 def read(rows: Buffer, dtype: str) -> Bits:
-    """Take bytes of `dtype` as elements of the dtype that is quantized.
+    """Return bytes of `dtype` as elements of the dtype that is quantized.
 
     F64 is rounded to F32; FP8 becomes BF16, exactly. The result is writable and aligned, a
     view of `rows` where these are: kernels are compiled for one kind of array.
@@ -49,7 +49,7 @@ def count_nonfinite(bits: Bits, dtype: str) -> int:
 
 
 def widen(bits: Bits, dtype: str) -> Floats:
-    """Give the values of `bits`, exactly."""
+    """Return the values of `bits`, exactly."""
     match dtype:
         case "BF16":
             return (bits.astype(np.uint32) << _BF16_SHIFT).view(np.float32)
@@ -60,7 +60,7 @@ def widen(bits: Bits, dtype: str) -> Floats:
 
 
 def narrow(values: Floats, dtype: str) -> Bits:
-    """Round to `dtype`, to the nearest and ties to even, and give its bits."""
+    """Round to `dtype`, to the nearest and ties to even, and return the bits."""
     match dtype:
         case "BF16":
             bits = values.view(np.uint32)
@@ -75,7 +75,7 @@ def narrow(values: Floats, dtype: str) -> Bits:
 
 
 def rounded(values: Floats, dtype: str) -> Floats:
-    """What is left of `values` in `dtype`.
+    """Return `values` rounded to `dtype`, as float32.
 
     One operation in float32, rounded, is the operation in `dtype`: float32 has more than
     twice the digits of BF16 and F16, so that rounding twice is rounding once.

@@ -1,8 +1,8 @@
-"""How far decoded values are from what they were made of: sums in an order that is fixed.
+"""How far decoded values are from their source: sums in a fixed order.
 
 Sums of squares are taken in float64, in `LANES` lanes of which each adds every `LANES`-th
-element, one after the other; the lanes are added at the end, in order. So they are the same to
-the last bit on every machine.
+element, one after the other; the lanes are added at the end, in order. So they are the same on
+every machine, bit for bit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SUMS: Final = 4
 
 @dataclass(slots=True)
 class Sums:
-    """What is known of the elements so far.
+    """Sums over the elements so far.
 
     Attributes:
         lanes: float64 of shape (SUMS, LANES).
@@ -43,7 +43,7 @@ def add(sums: Sums, source: Floats, decoded: Floats, low: Floats, high: Floats) 
     Args:
         sums: of what came before.
         source: values.
-        decoded: what they became.
+        decoded: values of the same shape.
         low: of each group, below which a value is clipped.
         high: above which it is.
     """
@@ -52,7 +52,7 @@ def add(sums: Sums, source: Floats, decoded: Floats, low: Floats, high: Floats) 
     for lane, terms in zip(sums.lanes, (x * x, y * y, x * y, errors * errors), strict=True):
         # Along the first axis numpy adds row after row.
         lane[:] = np.add.reduce(np.vstack([lane, terms]), axis=0)
-    # Passing over NaNs, which the sums tell of.
+    # NaNs are passed over: the sums show them.
     sums.largest = float(np.fmax.reduce(np.abs(errors), axis=None, initial=sums.largest))
     sums.clipped += int(np.count_nonzero((source < low[:, None]) | (source > high[:, None])))
     sums.zeroed += int(np.count_nonzero((source != 0) & (decoded == 0)))

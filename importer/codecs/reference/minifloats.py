@@ -29,7 +29,7 @@ _E8M0_BIAS: Final = 127
 
 
 def to_e2m1(values: Floats) -> Codes:
-    """Give the code whose value is nearest; of two equally near, the smaller magnitude.
+    """Return the code whose value is nearest; of two equally near, the smaller magnitude.
 
     MLX takes the first of the smallest among 16 distances. So a zero has no sign (code 8 is
     never made), and what is so far away that all distances are equal becomes 0. It computes
@@ -71,7 +71,7 @@ E4M3_VALUES: Final = _e4m3_values()
 
 
 def ceil_exponent(values: Floats) -> Exponents:
-    """Give the smallest e with 2 ** e >= value; 0 for 0, and for what is not finite.
+    """Return the smallest e with 2 ** e >= value; 0 for 0 and for what is not finite.
 
     There MLX converts an infinity to an integer, which C++ leaves undefined.
     """
@@ -82,15 +82,15 @@ def ceil_exponent(values: Floats) -> Exponents:
 
 
 def power_of_two(exponents: Exponents) -> Floats:
-    """2 ** e in float32: infinity for 128."""
+    """Return 2 ** e in float32: infinity for 128."""
     return np.ldexp(np.float32(1), exponents)
 
 
 def to_e8m0(exponents: Exponents) -> Codes:
-    """Give the bytes of 2 ** e; like MLX's, they wrap around below -127."""
+    """Return the bytes of 2 ** e; like MLX's, they wrap around below -127."""
     return (exponents + _E8M0_BIAS).astype(np.uint8)
 
 
 def exponents_of(codes: Bits) -> Exponents:
-    """Give e for the byte of 2 ** e: 128 for 255, which the OCP calls NaN."""
+    """Return e for the byte of 2 ** e: 128 for 255, which the OCP calls NaN."""
     return codes.astype(np.int32) - _E8M0_BIAS

@@ -28,7 +28,7 @@ from importer.codecs.spec import Mode, QuantSpec
 
 
 def encode(values: Floats, dtype: str, spec: QuantSpec) -> tuple[Bits, ...]:
-    """Give codes and scales."""
+    """Return codes and scales."""
     is_fp4 = spec.mode is Mode.MXFP4
     largest = np.abs(values).max(axis=1)
     ratio = rounded(largest / (E2M1_LARGEST if is_fp4 else E4M3_LARGEST), dtype)

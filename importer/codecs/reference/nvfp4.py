@@ -23,7 +23,7 @@ from importer.codecs.spec import QuantSpec
 
 
 def encode(values: Floats, dtype: str, spec: QuantSpec) -> tuple[Bits, ...]:
-    """Give codes and scales."""
+    """Return codes and scales."""
     del spec
     largest = np.abs(values).max(axis=1)
     scales = to_e4m3(rounded(largest / E2M1_LARGEST, dtype))

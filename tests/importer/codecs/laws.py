@@ -163,6 +163,8 @@ TRANSCODERS = [
     from_type(QUANT_TYPES["mxfp8"], QUANT_TYPES["nvfp4"]),
     from_type(QUANT_TYPES["nvfp4"], with_group_size(INT4, 128)),
     from_type(QUANT_TYPES["int3"], Downcast("F16"), "F32"),
+    from_type(INT4, INT4),
+    from_type(QUANT_TYPES["nvfp4"], None),
 ]
 
 

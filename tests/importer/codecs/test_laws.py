@@ -14,10 +14,10 @@ from importer.codecs import registry
 from importer.codecs.base import Encoded, Part, Span
 from importer.codecs.cast import Cast
 from importer.codecs.plain import Plain
-from importer.codecs.registry import codec_for, transcoder_for
+from importer.codecs.registry import codec_for, stored_type, transcoder_for
 from importer.codecs.runtime import NUMPY
 from importer.codecs.spec import QUANT_TYPES, Downcast
-from importer.codecs.transcode import Copy, Recode
+from importer.codecs.transcode import Copy, Recode, Repack
 from store.errors import UnsupportedError
 from store.tensorfile import ITEM_BITS, data_bytes
 from tests.importer.codecs import corpus, laws
@@ -264,9 +264,41 @@ def test_values_of_another_dtype_are_not_recoded():
         Recode(Plain("BF16"), codec_for(INT4, "F16"))
 
 
-def test_a_scheme_is_not_copied():
+@pytest.mark.parametrize("spec", corpus.SPECS, ids=corpus.spec_id)
+@pytest.mark.parametrize("dtype", corpus.DTYPES)
+def test_what_is_a_type_of_the_store_already_is_kept(spec, dtype):
+    codec = codec_for(spec, dtype)
+    arrays = [memoryview(bytearray(b"codes")), memoryview(bytearray(b"scales"))]
+
+    for target in (None, spec):
+        made = transcoder_for(target, codec)
+        assert made == Repack(codec)
+        assert made.is_lossless
+        shape = (3, 4 * corpus.ROW)
+        assert made.parts(shape) == codec.parts(shape)
+        kept = made.convert(arrays, shape, range(0), NUMPY).parts
+        assert all(one is other for one, other in zip(kept, arrays, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("spec", "target"), [(INT8, replace(INT8, group_size=128)), (INT4, QUANT_TYPES["mxfp4"])]
+)
+def test_a_type_in_other_groups_is_another_type(spec, target):
+    codec = codec_for(spec, "F32")
+
+    assert transcoder_for(target, codec) == Recode(codec, codec_for(target, "F32"))
+
+
+def test_the_type_that_is_stored_is_known():
+    assert stored_type(codec_for(INT4, "BF16")) == INT4
+    assert stored_type(Plain("BF16")) is None
+    # What is decoded to F32 was stored as F32: there is no int4 of F64 to be kept.
+    assert stored_type(codec_for(INT4, "F64")) is None
+
+
+def test_the_arrays_of_a_scheme_are_not_copied():
     with pytest.raises(AssertionError):
-        transcoder_for(None, codec_for(INT8, "F32"))
+        transcoder_for(None, ByColumns("BF16"))
 
 
 @pytest.mark.parametrize("quant", QUANT_TYPES.values(), ids=QUANT_TYPES)

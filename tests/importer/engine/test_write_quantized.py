@@ -12,10 +12,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 
-from importer.codecs import registry
-from importer.codecs.base import Encoded, Part
+from importer.codecs import runtime
+from importer.codecs.base import Encoded, Operation, Part, Span
+from importer.codecs.registry import codec_for
+from importer.codecs.runtime import NUMPY, KernelRuntime
 from importer.codecs.spec import QUANT_TYPES
-from importer.engine import workers
+from importer.engine import workers, write
 from importer.engine.reuse import Reuse
 from importer.engine.write import write_blobs
 from importer.events import BlobDone, Compiling, NoKernels, Wrote
@@ -25,6 +27,7 @@ from importer.recipes.rule import Rule
 from importer.request import ImportRequest
 from store import CommitOutcome, ModelName, Store
 from store.errors import InputError
+from store.tensorfile import elements
 from tests.importer.builders import REPOSITORY, blobs, create, model
 
 ALL = {
@@ -32,6 +35,7 @@ ALL = {
 }
 KEPT = Rule(("*norm*",), None, "kept", optional=True)
 INT4 = Recipe("int4", (KEPT, *ALL["int4"].rules))
+ENCODE = Operation.ENCODE
 NAN, INFINITY, ONE = 0x7FC0, 0xFF80, 0x3F80
 
 
@@ -90,8 +94,10 @@ def test_a_blob_is_its_header_and_what_the_codec_makes_of_the_whole_tensor(
         expected = blob.header
         for tensor in blob.tensors:
             (found,) = tensor.sources
-            rows = bytearray(content[found.offset : found.offset + found.nbytes])
-            parts = tensor.codec.encode(memoryview(rows)).parts if rows else ()
+            (array,) = found.arrays
+            rows = bytearray(content[array.offset : array.offset + array.nbytes])
+            whole = found.shape, range(elements(found.shape))
+            parts = tensor.transcoder.convert([rows], *whole, NUMPY).parts
             expected += b"".join(map(bytes, parts))
         assert store.blobs.path(done.ref.digest).read_bytes() == expected
 
@@ -197,9 +203,8 @@ def test_values_of_a_tensor_that_is_kept_are_not_looked_at(store, tmp_path):
 
 def test_memory_does_not_grow_with_a_tensor(store, tmp_path, monkeypatch):
     monkeypatch.setattr(workers, "CHUNK", 1 << 17)
-    monkeypatch.setattr(
-        registry, "_WORTH_LOADING", 1 << 40
-    )  # loading kernels takes memory, too
+    # Loading kernels takes memory, too.
+    monkeypatch.setattr(runtime, "_WORTH_LOADING", 1 << 40)
     nbytes = 60 << 20
     source = model(tmp_path / "m", {"w": ("BF16", (nbytes // 512, 256), bytes(nbytes))})
     plan = plan_of(store, source)
@@ -216,7 +221,7 @@ def test_memory_does_not_grow_with_a_tensor(store, tmp_path, monkeypatch):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Meeting:
-    """A codec that goes on only when two threads have used it at the same time."""
+    """A transcoder that goes on only when two threads have used it at the same time."""
 
     met: threading.Barrier
     first: list[None] = field(default_factory=lambda: [None, None])
@@ -224,14 +229,20 @@ class Meeting:
     def parts(self, shape):
         return (Part("", "U8", shape),)
 
-    def row_bytes(self, _):
+    def unit(self, _):
         return 1
 
-    def encode(self, rows):
+    def spans(self, _, elements):
+        return (Span(elements.start, len(elements)),)
+
+    def convert(self, arrays, *_):
         with contextlib.suppress(IndexError):
             self.first.pop()
             self.met.wait(30)
-        return Encoded((rows,))
+        return Encoded(tuple(arrays))
+
+    def kernels(self):
+        return ()
 
 
 def test_one_large_tensor_keeps_several_threads_busy(store, tmp_path, monkeypatch):
@@ -241,7 +252,7 @@ def test_one_large_tensor_keeps_several_threads_busy(store, tmp_path, monkeypatc
     (blob,) = plan.blobs
     (tensor,) = blob.tensors
     meeting = Meeting(threading.Barrier(2))
-    job = replace(blob, tensors=(replace(tensor, codec=meeting),))
+    job = replace(blob, tensors=(replace(tensor, transcoder=meeting),))
 
     with store.writing("") as writer:
         (done,) = write_blobs([job], writer, Reuse(store, plan), 2, lambda _: None)
@@ -270,21 +281,22 @@ def test_kernels_are_made_ready_while_what_needs_none_is_written(store, source, 
         assert are_done.wait(30)
         prepared.append(work)
         announce()
+        return NUMPY
 
-    monkeypatch.setattr(registry, "prepare", prepare)
+    monkeypatch.setattr(write, "prepare", prepare)
     events = []
     carry_out(store, plan, 1, lambda event: (events.append(event), listen(event)))
 
     quantized = [tensor for tensor in plan.tensors if tensor.quant is not None]
     nbytes = sum(source.nbytes for tensor in quantized for source in tensor.sources)
     (work,) = prepared
-    assert work.keys() == {tensor.codec for tensor in plan.tensors}
-    assert sum(work[codec] for codec in {tensor.codec for tensor in quantized}) == nbytes
+    assert work == dict.fromkeys(codec_for(quantized[0].quant, "BF16").kernels(ENCODE), nbytes)
     assert Compiling() in events
 
 
 def test_a_lack_of_kernels_is_told(store, source, monkeypatch):
-    monkeypatch.setattr(registry, "prepare", lambda *_: "ImportError: no numba")
+    refused = KernelRuntime(problem="ImportError: no numba")
+    monkeypatch.setattr(write, "prepare", lambda *_: refused)
     events = []
 
     carry_out(store, plan_of(store, source), 2, events.append)
@@ -295,11 +307,18 @@ def test_a_lack_of_kernels_is_told(store, source, monkeypatch):
 def test_kernels_are_not_made_ready_for_what_is_reused(store, source, monkeypatch):
     create(store, source, recipe=INT4)
     moved = source.rename(source.with_name("moved"))
-    monkeypatch.setattr(registry, "prepare", lambda *_: pytest.fail("not needed"))
+    prepared = []
+
+    def prepare(work, _):
+        prepared.extend(work)
+        return NUMPY
+
+    monkeypatch.setattr(write, "prepare", prepare)
 
     result = create(store, moved, recipe=INT4, threads=2)
 
     assert result.tally(CommitOutcome.NEW) == (0, 0)
+    assert prepared == []
 
 
 IMPORT = """
@@ -313,7 +332,7 @@ from tests.importer.builders import create
 norm = Rule(("*norm*",), None, "kept", optional=True)
 rules = norm, Rule(("*",), QUANT_TYPES["int4"], "asked")
 create(Store(Path(sys.argv[1])), Path(sys.argv[2]), recipe=Recipe("int4", rules))
-heavy = ("importer.codecs.runtime", "numba", "llvmlite")
+heavy = ("importer.codecs.arithmetic", "numba", "llvmlite")
 print([name for name in heavy if name in sys.modules])
 """
 

@@ -6,8 +6,12 @@ import json
 
 import pytest
 
+from importer.codecs import measure as codec_measure
 from importer.codecs import runtime
 from importer.codecs.metrics import Deviation
+from importer.codecs.registry import codec_for
+from importer.codecs.spec import QUANT_TYPES
+from importer.engine import measure as engine_measure
 from importer.models.description import describe
 from importer.models.quality import Quality, quality_bytes, read_quality
 from importer.recipes.options import parse_options
@@ -56,22 +60,24 @@ def test_the_report_is_the_same_without_kernels(tmp_path, monkeypatch):
     # As large sources do, use kernels: the fixture alone would be too small for them.
     for threshold in ("runtime._WORTH_LOADING", "kernels._WORTH_COMPILING"):
         monkeypatch.setattr(f"importer.codecs.{threshold}", 0)
-    prepared = []
+    reports, used = [], []
 
     def prepare(work, announce):
-        prepared.append(runtime.prepare(work, announce) if with_kernels else runtime.NUMPY)
-        return prepared[-1]
+        used.append(runtime.prepare(work, announce))
+        assert used[-1].problem is None
+        assert used[-1].ready.keys() == work.keys()
+        return used[-1]
 
-    for user in ("measure", "write"):
-        monkeypatch.setattr(f"importer.engine.{user}.prepare", prepare)
-    reports = []
-    for with_kernels in (True, False):
-        with Store(tmp_path / str(with_kernels)) as store:
+    for name, way in (("kernels", prepare), ("numpy", lambda *_: runtime.NUMPY)):
+        monkeypatch.setattr(engine_measure, "prepare", way)
+        with Store(tmp_path / name) as store:
             create(store, MOE, recipe=parse_options("int4"), report=True)
             reports.append(report_of(store))
 
-    assert [bool(one.ready) for one in prepared] == [True, True, False, False]
     assert reports[0] == reports[1]
+    (found,) = used
+    for kernel in codec_measure.kernels(codec_for(QUANT_TYPES["int4"], "F16")):
+        assert found.kernel(kernel) is not None
 
 
 def test_the_report_of_blobs_that_were_there_is_the_same(store):

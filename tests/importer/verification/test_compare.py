@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from importer.codecs.registry import codec_for
+from importer.codecs.runtime import NUMPY
 from importer.codecs.spec import QUANT_TYPES, with_group_size
 from importer.models.description import describe
 from importer.recipes.options import parse_options
@@ -172,7 +173,9 @@ def quantized(dtype="F32", spec="int4", group_size=32, change=lambda parts: part
     source = {"a.weight": (dtype, values.shape, values.tobytes())}
     kind = with_group_size(QUANT_TYPES[spec], group_size)
     codec = codec_for(kind, dtype)
-    parts = change([bytes(part) for part in codec.encode(memoryview(values).cast("B")).parts])
+    parts = change(
+        [bytes(part) for part in codec.encode(memoryview(values).cast("B"), NUMPY).parts]
+    )
     tensors = {
         "a.weight" + part.suffix: (part.dtype, part.shape, data)
         for part, data in zip(codec.parts(values.shape), parts, strict=True)
@@ -233,7 +236,7 @@ def ollamas(order=("", ".bias", ".scale"), keys=str, cut=0, metadata=None):
     """
     values = np.random.default_rng(0).standard_normal((4, 64)).astype(np.float32)
     codec = codec_for(QUANT_TYPES["int4"], "F32")
-    made = codec.encode(memoryview(values).cast("B")).parts
+    made = codec.encode(memoryview(values).cast("B"), NUMPY).parts
     parts = {
         part.suffix: (part, bytes(content))
         for part, content in zip(codec.parts(values.shape), made, strict=True)
@@ -443,7 +446,7 @@ def test_a_source_that_cannot_be_opened_is_an_error(store, source, monkeypatch):
     def refuse(file):
         raise PermissionError(errno.EACCES, "Permission denied", str(file.location))
 
-    monkeypatch.setattr("importer.engine.paired.opened", refuse)
+    monkeypatch.setattr("importer.engine.reader.opened", refuse)
 
     with pytest.raises(PermissionError):
         compare(store, NAME, source)

@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from importer.codecs.measure import Measure
+from importer.codecs.plain import Plain
 from importer.codecs.reference import floats
 from importer.codecs.registry import codec_for
+from importer.codecs.runtime import NUMPY
 from importer.codecs.spec import QUANT_TYPES, Mode
 from importer.verification.error_bounds import bound
 from tests.importer.codecs import corpus
@@ -28,9 +30,9 @@ def measured(spec, dtype, bits):
     """What encoding leaves of bits, to the bit as MLX does it (tests/importer/codecs)."""
     codec = codec_for(spec, dtype)
     rows = np.ascontiguousarray(bits)
-    measure = Measure(codec)
+    measure = Measure(Plain(dtype), codec, NUMPY)
     data = memoryview(rows.reshape(-1)).cast("B")
-    measure.add(data, codec.encode(data).parts)
+    measure.add([data], codec.encode(data, NUMPY).parts, rows.shape, range(rows.size))
     return measure.result()
 
 
@@ -108,7 +110,8 @@ def test_no_group_of_an_adversary_exceeds_the_bound(spec, dtype, drawn):
 def test_the_bound_holds_for_whole_tensors(spec, dtype):
     bits = without_nonsense(spec, dtype, corpus.edges(dtype, np.random.default_rng(2)))
     codec = codec_for(spec, dtype)
-    decoded = codec.decode(codec.encode(memoryview(bits.reshape(-1)).cast("B")).parts)
+    parts = codec.encode(memoryview(bits.reshape(-1)).cast("B"), NUMPY).parts
+    decoded = codec.decode(parts, bits.shape, range(bits.size), NUMPY)
     values = floats.widen(np.frombuffer(decoded, floats.STORED[dtype]), dtype)
     finite = np.isfinite(values.reshape(bits.shape)).all(axis=1)
     found = measured(spec, dtype, bits[finite])

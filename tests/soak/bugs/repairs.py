@@ -135,8 +135,8 @@ def _repairs() -> Iterator[Bug]:
         "a repair does not tell what is left",
         "importer",
         "importer/verification/repair",
-        "        return (*again, *(f for f in rest if (f.problem, f.subject) not in seen))",
-        "        return again",
+        "    return (*again, *(f for f in rest if (f.problem, f.subject) not in seen))",
+        "    return again",
     )
     yield bug(
         "a lock that is not free hides what was healed",

@@ -1,4 +1,4 @@
-"""Affine quantization, compiled: `reference/affine.py` for finite values and scales.
+"""Affine quantization, compiled: `reference/affine.py`, for finite values and scales.
 
 The extremes of a group are found among integers that are ordered as the floats are: bits of
 negative values are flipped. All else is the same float32 operations.
@@ -123,7 +123,7 @@ def _find_codes(
 
 @jit
 def _key(bits: np.integer, is_wide: Flag) -> np.signedinteger:
-    """An integer that is ordered as the float of `bits`; its own inverse."""
+    """Return an integer that is ordered as the float of `bits`; its own inverse."""
     if is_wide is None:
         key = np.int16(bits)
         return np.int16(key ^ np.int16(np.int16(key >> np.int16(15)) & np.int16(0x7FFF)))

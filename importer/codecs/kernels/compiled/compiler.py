@@ -1,4 +1,4 @@
-"""From a function and the kinds of its arguments to object code."""
+"""Compile a function to object code for the kinds of its arguments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from importer.codecs.kernels.kinds import Kind
 def object_code(module: str, name: str, kinds: Sequence[Kind]) -> bytes:
     """Compile a function of this package, as the C function `target.ENTRY`.
 
-    An array becomes a pointer and its lengths; a flag is no argument any more.
+    An array becomes a pointer and its lengths; flags are compiled in.
 
     Raises:
         ImportError: the code needs something that only a process with numba has.
@@ -37,14 +37,14 @@ def object_code(module: str, name: str, kinds: Sequence[Kind]) -> bytes:
 
 
 def undefined(code: llvm.ModuleRef) -> list[str]:
-    """Name what a module uses and does not have; it may use LLVM's intrinsic functions."""
+    """Return what a module uses and does not define, except LLVM's intrinsic functions."""
     values = [*code.functions, *code.global_variables]
     declared = {value.name for value in values if value.is_declaration}
     return sorted(name for name in declared if not name.startswith("llvm."))
 
 
 def _prune(code: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
-    """Leave what the entry needs, which is neither exceptions nor counts of references.
+    """Remove what the entry does not need: exceptions and reference counts.
 
     numba's code tests for both. LLVM sees that no test succeeds once nobody else can call it.
     """
@@ -70,7 +70,7 @@ def _types(kinds: Sequence[Kind]) -> Iterator[types.Type]:
 
 
 def _entry(function: Callable[..., None], kinds: Sequence[Kind]) -> Callable[..., None]:
-    """Write a function of pointers and lengths: numba has no others in C.
+    """Make a function of pointers and lengths: numba takes no arrays from C.
 
     `def entry(a0, a0_0, a0_1, a2): function(carray(a0, (a0_0, a0_1,)), None, a2)`
     """

@@ -12,7 +12,7 @@ from importer.codecs.kernels.compiled.jit import Flag, jit
 
 @jit
 def widen(bits: np.integer, is_half: Flag, is_wide: Flag) -> np.float32:
-    """Give the value of `bits`, exactly; of an infinite F16 or NaN a number from 2 ** 16."""
+    """Return the value of `bits`, exactly; for F16 infinities and NaNs one from 2 ** 16 on."""
     if is_wide is not None:
         return np.uint32(bits).view(np.float32)
     if is_half is not None:
@@ -22,7 +22,7 @@ def widen(bits: np.integer, is_half: Flag, is_wide: Flag) -> np.float32:
 
 @jit
 def narrow(value: np.float32, is_half: Flag, is_wide: Flag) -> np.unsignedinteger:
-    """Round to nearest, ties to even, and give the bits; a NaN may become infinite."""
+    """Round to nearest, ties to even, and return the bits; a NaN may become infinite."""
     if is_wide is not None:
         return np.float32(value).view(np.uint32)
     if is_half is not None:
@@ -60,7 +60,7 @@ def _f32_to_f16(value: np.float32) -> np.uint16:
 
 @jit
 def f32_to_e4m3(value: np.float32, may_exceed: Flag) -> np.uint8:
-    """Round to the nearest, ties to even. No NaN.
+    """Round to the nearest, ties to even; NaNs are not expected.
 
     Args:
         may_exceed: whether there are values from 464 on, which become 448.
@@ -81,7 +81,7 @@ def f32_to_e4m3(value: np.float32, may_exceed: Flag) -> np.uint8:
 
 @jit
 def e8m0_to_f32(code: np.uint8) -> np.float32:
-    """Give the power of two that a byte stands for; for 255 infinity."""
+    """Return the power of two that a byte stands for; for 255 infinity."""
     # The smallest is subnormal.
     bits = max(np.uint32(np.uint32(code) << np.uint32(23)), np.uint32(1 << 22))
     return np.uint32(bits).view(np.float32)

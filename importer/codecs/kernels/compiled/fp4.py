@@ -1,4 +1,4 @@
-"""MXFP4 and NVFP4, compiled: the reference modules for the domain of magnitudes.py."""
+"""MXFP4 and NVFP4, compiled: the reference modules, for groups in the domain of ranges.py."""
 
 # ruff: noqa: PLR0913, PLR0917 - a kernel has as many parameters as arrays
 

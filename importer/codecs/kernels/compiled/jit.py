@@ -24,10 +24,10 @@ def jit(function: _Function) -> _Function:
       costs a branch for each element, and the vector code with it.
     - Loops are short, run over one dimension, and know a bound of their length (`columns`).
     - Each integer operation is wrapped in its type: numba would compute in int64.
-    - What depends on the dtype is chosen by flags, so that one text serves all of them.
+    - Flags choose what depends on the dtype, so that one function serves all of them.
     - Nothing may raise: no allocation, `reshape` or view of an array, nor a range with a step.
-      The caller brings scratch memory, twice where it is seen as two shapes or dtypes.
+      The caller passes scratch memory, twice where it is used as two shapes or dtypes.
     """
-    # No fast-math: a kernel gives the bits of the numpy module, which are MLX's. With numpy's
-    # error model x / 0 is an infinity, and not a branch to an exception.
+    # No fast-math: a kernel computes the bits of the numpy module, which are MLX's. With
+    # numpy's error model x / 0 is an infinity, and not a branch to an exception.
     return cast("_Function", numba.njit(function, error_model="numpy"))

@@ -18,7 +18,7 @@ def blocks(rows: Array, block: Array) -> int:
 
 @jit
 def columns(rows: Array, unit: int, most: int) -> int:
-    """Give the length of rows, in a form that tells LLVM that it is 1 to `most` units.
+    """Return the length of rows, in a form that tells LLVM that it is 1 to `most` units.
 
     Loops over so few elements then have no code for other lengths, which would take more
     time than the elements do. A single length must not be told: LLVM would unroll the loop
@@ -54,7 +54,7 @@ def _pack4(lanes: Array, words: Array) -> None:
 
 @jit
 def _join(lanes: Array, bits: int, count: int) -> None:
-    # arithmetic/packing.py explains: each step moves odd fields down to the even ones.
+    # reference/packing.py explains: each step moves odd fields down to the even ones.
     even1 = np.uint64(0x00FF_00FF_00FF_00FF)
     even2 = np.uint64(0x0000_FFFF_0000_FFFF)
     even4 = np.uint64(0x0000_0000_FFFF_FFFF)

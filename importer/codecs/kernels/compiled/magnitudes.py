@@ -45,7 +45,7 @@ def e8m0_scales(
     largest_code: np.float32,
     scales: Array,
 ) -> None:
-    """Give the exponent, rounded up, of the ratio of each largest magnitude to a code's."""
+    """Write the scales: exponents, rounded up, of the ratios of magnitudes to a code."""
     for i in range(scales.size):
         ratio = np.float32(widen(sizes[i], is_half, is_wide) / largest_code)
         ratio = widen(narrow(ratio, is_half, is_wide), is_half, is_wide)
@@ -56,7 +56,7 @@ def e8m0_scales(
 
 @jit
 def e4m3_scales(sizes: Array, is_half: Flag, is_wide: Flag, scales: Array) -> None:
-    """Give the ratio of each largest magnitude to 6, rounded."""
+    """Write the scales: the ratio of each largest magnitude to 6, rounded."""
     for i in range(scales.size):
         ratio = np.float32(widen(sizes[i], is_half, is_wide) / np.float32(6))
         ratio = widen(narrow(ratio, is_half, is_wide), is_half, is_wide)

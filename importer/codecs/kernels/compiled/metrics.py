@@ -1,4 +1,4 @@
-"""Sums over decoded values, compiled: `reference/deviation.py`, to the last bit."""
+"""Sums over source and decoded values, compiled: `reference/metrics.py`, bit for bit."""
 
 # ruff: noqa: PLR0913, PLR0917 - arrays, one by one, as numba takes them
 
@@ -11,7 +11,7 @@ from importer.codecs.kernels.compiled.jit import Array, Flag, jit
 from importer.codecs.kernels.compiled.lanes import blocks
 
 _F16_INFINITE = np.float32(2.0**16)
-"""What `widen` makes of an infinite F16."""
+"""What `widen` returns for an infinite F16."""
 
 
 @jit
@@ -23,7 +23,7 @@ def add(
     lanes: Array,
     most: Array,
 ) -> None:
-    """Add to sums.
+    """Add some elements to the sums.
 
     Args:
         source: bits, of shape (elements,), as `decoded` is.
@@ -70,7 +70,7 @@ def count(
 
 @jit
 def _value(bits: np.integer, is_half: Flag, is_wide: Flag) -> np.float32:
-    """Give the value of `bits`, also of what is not finite in F16, as `widen` does not."""
+    """Return the value of `bits`, also of an F16 that is not finite, unlike `widen`."""
     value = widen(bits, is_half, is_wide)
     if is_half is None:
         return value

@@ -1,4 +1,4 @@
-"""MXFP8, compiled: `reference/mxfp.py` for groups in the domain of magnitudes.py.
+"""MXFP8, compiled: `reference/mxfp.py`, for groups in the domain of ranges.py.
 
 There the division by a power of two is a multiplication, and rounding its result to the
 source's dtype changes nothing that is not rounded to 0 afterwards.
