@@ -569,8 +569,8 @@ def test_without_the_memo_the_source_must_be_given(store, source):
     first = repair(store)
     again = repair(store, "m", source=source)
 
-    assert first.losses[0].reasons == ("nothing tells where it was made from",)
-    assert create_command(first.losses[0].provenance) == "ingot create m:latest SOURCE"
+    assert first.unrepaired[0].reasons == ("nothing tells where it was made from",)
+    assert create_command(first.unrepaired[0].provenance) == "ingot create m:latest SOURCE"
     assert healed(again) == {"a.weight"}
     assert is_whole(store)
 
@@ -756,7 +756,7 @@ def test_a_recipe_that_is_none_is_told(store, source):
     store.remove([ModelName.parse("m")])
     flip(blob_of(store, "a.weight", "n"))
 
-    (loss,) = repair(store, "n", source=source).losses
+    (loss,) = repair(store, "n", source=source).unrepaired
 
     assert "match" in loss.reasons[0]
     assert create_command(loss.provenance) == f"ingot create n:latest {source} --recipe FILE"
@@ -781,7 +781,7 @@ def test_a_record_that_cannot_be_names_no_repository(store, source, hub):
     store.remove([ModelName.parse("m")])
     flip(blob_of(store, "a.weight", "n"))
 
-    (loss,) = repair(store, "n").losses
+    (loss,) = repair(store, "n").unrepaired
 
     assert loss.reasons == ("nothing tells where it was made from",)
 

@@ -128,8 +128,8 @@ def _repairs() -> Iterator[Bug]:
         "a repair does not say which models are lost",
         "importer",
         "importer/verification/repair",
-        "            tuple(self._loss(name, models) for name in sorted(concerned)),",
-        "            (),",
+        "            for name in sorted(affected)",
+        "            for name in ()",
     )
     yield bug(
         "a repair does not tell what is left",
