@@ -1,7 +1,6 @@
-"""The laws of encoders, decoders and transcoders (importer/codecs/base.py); later ones join.
+"""The laws of encoders, decoders and transcoders (importer/codecs/base.py).
 
-A case says what a tensor looks like in storage; a check draws nothing itself: it gets a shape,
-stored arrays, places to cut at and a runtime, and says what is wrong by failing.
+A check gets a shape, stored arrays, places to cut at and a runtime: it draws nothing itself.
 """
 
 from __future__ import annotations
@@ -9,176 +8,22 @@ from __future__ import annotations
 import itertools
 import math
 import pickle
-from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from hypothesis import strategies as st
 
-from importer.codecs.base import Decoder, Encoder, Operation, Shape, Transcoder
-from importer.codecs.cast import Cast
+from importer.codecs.base import Operation
 from importer.codecs.plain import Plain
-from importer.codecs.registry import codec_for, transcoder_for
 from importer.codecs.runtime import NUMPY
-from importer.codecs.spec import QUANT_TYPES, Downcast, with_group_size
 from store.tensorfile import data_bytes
-from tests.importer.codecs import corpus
 
 FEW = 8
 """Units that are done one by one."""
 
 
-class Case(NamedTuple):
-    """What is tested, and what it takes.
-
-    Attributes:
-        stored: makes the arrays of a tensor of a shape: of an encoder, its values.
-        multiple: of what the last dimension must be one.
-    """
-
-    name: str
-    subject: Encoder | Decoder | Transcoder
-    stored: Callable[[Shape, np.random.Generator], list[bytes]]
-    multiple: int = 1
-
-
-def case_id(case):
-    """What pytest calls a case."""
-    return case.name
-
-
-# What is stored.
-
-
-def plain(dtype):
-    """Values of `dtype`: as models have them up to some place, and any bytes from there."""
-
-    def stored(shape, rng):
-        nbytes = data_bytes(dtype, shape)
-        if dtype not in corpus.DTYPES:
-            return [rng.bytes(nbytes)]
-        rows = -(-math.prod(shape) // corpus.ROW)
-        return [_spoilt(corpus.ordinary(dtype, rows, rng).tobytes()[:nbytes], rng)]
-
-    return stored
-
-
-def quantized(spec, dtype):
-    """Parts of a type: as we make them up to some place, and any bytes from there."""
-    codec = codec_for(spec, dtype)
-
-    def stored(shape, rng):
-        (values,) = plain(codec.dtype)(shape, rng)
-        parts = codec.encode(memoryview(values), NUMPY).parts
-        return [_spoilt(bytes(part), rng) for part in parts]
-
-    return stored
-
-
-def _spoilt(content, rng):
-    kept = min(len(content), int(rng.integers(0, 2 * len(content) + 1)))
-    return content[:kept] + rng.bytes(len(content) - kept)
-
-
-# Cases.
-
-
-def encoder(spec, dtype):
-    """A type, for values of a dtype."""
-    name = f"{corpus.spec_id(spec)}-{dtype}"
-    return Case(name, codec_for(spec, dtype), plain(dtype), spec.group_size)
-
-
-def decoder(spec, dtype):
-    """A type, as it is stored."""
-    name = f"{corpus.spec_id(spec)}-{dtype}"
-    return Case(name, codec_for(spec, dtype), quantized(spec, dtype), spec.group_size)
-
-
-def from_plain(target, dtype):
-    """From values of a dtype to a type."""
-    multiple = getattr(target, "group_size", 1)
-    name = f"{dtype}-to-{target}"
-    return Case(name, transcoder_for(target, Plain(dtype)), plain(dtype), multiple)
-
-
-def from_type(source, target, dtype="BF16"):
-    """From one type to another."""
-    codec = codec_for(source, dtype)
-    multiple = math.lcm(source.group_size, getattr(target, "group_size", 1))
-    subject = transcoder_for(target, codec)
-    return Case(f"{source}-to-{target}-{dtype}", subject, quantized(source, dtype), multiple)
-
-
-INT4, INT8 = QUANT_TYPES["int4"], QUANT_TYPES["int8"]
-_PLAIN = {"F32": 1, "BF16": 1, "F16": 1, "F8_E4M3": 1, "I64": 1, "BOOL": 1} | {
-    "F4": 2,
-    "F6_E2M3": 4,
-}
-"""Dtypes, and how many elements are whole bytes."""
-
-ENCODERS = [
-    *(
-        Case(f"{dtype}-cast-to-{to}", Cast(dtype, to), plain(dtype))
-        for to in ("BF16", "F16")
-        for dtype in ("F64", "F32", "BF16", "F16")
-        if dtype != to
-    ),
-    *(encoder(spec, "BF16") for spec in corpus.SPECS),
-    *(
-        encoder(QUANT_TYPES[name], dtype)
-        for name in ("int4", "nvfp4", "mxfp8")
-        for dtype in ("F16", "F32", *corpus.CONVERTED)
-    ),
-]
-
-DECODERS = [
-    *(
-        Case(f"plain-{dtype}", Plain(dtype), plain(dtype), multiple)
-        for dtype, multiple in _PLAIN.items()
-    ),
-    *(decoder(spec, "BF16") for spec in corpus.SPECS),
-    *(
-        decoder(QUANT_TYPES[name], dtype)
-        for name in ("int3", "int8", "nvfp4", "mxfp4")
-        for dtype in ("F16", "F32")
-    ),
-]
-
-TRANSCODERS = [
-    *(
-        Case(f"copy-{dtype}", transcoder_for(None, Plain(dtype)), plain(dtype), multiple)
-        for dtype, multiple in _PLAIN.items()
-    ),
-    from_plain(Downcast("BF16"), "F32"),
-    from_plain(Downcast("F16"), "BF16"),
-    from_plain(Downcast("F16"), "F64"),
-    *(from_plain(spec, "BF16") for spec in QUANT_TYPES.values()),
-    from_plain(INT4, "F64"),
-    from_plain(QUANT_TYPES["nvfp4"], "F8_E4M3"),
-    from_type(INT8, INT4),
-    from_type(with_group_size(INT8, 128), INT4, "F16"),
-    from_type(INT4, INT8, "F32"),
-    from_type(QUANT_TYPES["mxfp8"], QUANT_TYPES["nvfp4"]),
-    from_type(QUANT_TYPES["nvfp4"], with_group_size(INT4, 128)),
-    from_type(QUANT_TYPES["int3"], Downcast("F16"), "F32"),
-    from_type(INT4, INT4),
-    from_type(QUANT_TYPES["nvfp4"], None),
-]
-
-
 # How pieces are cut and joined.
-
-
-@st.composite
-def tensors(draw, case):
-    """A shape that a case takes, and the stored arrays of such a tensor."""
-    outer = draw(st.lists(st.integers(0, 6), max_size=3))
-    last = case.multiple * draw(st.integers(0, 5))
-    shape = (*outer, last) if outer or case.multiple > 1 or last else ()
-    rng = np.random.default_rng(draw(st.integers(0, 1 << 32)))
-    return shape, case.stored(shape, rng)
 
 
 @st.composite
