@@ -98,7 +98,7 @@ class Encoded:
 class KernelSpec(Protocol):
     """Compiled code that may stand in for numpy: a frozen value, equal where the code is.
 
-    Example: `GroupKernel(Operation.ENCODE, QUANT_TYPES["int4"], "BF16")`.
+    Example: `GroupKernel(Operation.ENCODE, "int4", "BF16")`.
     """
 
     def load(self) -> Any:  # noqa: ANN401 - each codec knows its own kernels

@@ -6,6 +6,7 @@ no arithmetic.
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -148,8 +149,7 @@ class Grouped:
         return (self._kernel(operation),)
 
     def _kernel(self, operation: Operation) -> GroupKernel:
-        # The same code serves all group sizes.
-        return GroupKernel(operation, QUANT_TYPES[self.spec.name], self.value_dtype)
+        return _kernel(operation, self.spec.name, self.value_dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,17 +157,17 @@ class GroupKernel:
     """A kernel that encodes or decodes groups, of any size that the type can have.
 
     Attributes:
-        spec: the type, with its default group size.
+        type_name: of the type in `QUANT_TYPES`.
         dtype: of the values that are quantized.
     """
 
     operation: Operation
-    spec: QuantSpec
+    type_name: str
     dtype: str
 
     def load(self) -> Any:  # noqa: ANN401 - the contract
         """Import the module of the kernel; its code is found at the first call."""
-        name = FAMILIES[self.spec.mode].kernel
+        name = FAMILIES[QUANT_TYPES[self.type_name].mode].kernel
         return importlib.import_module(f"importer.codecs.kernels.{name}")
 
     def check(self, kernel: Any) -> None:  # noqa: ANN401
@@ -178,7 +178,14 @@ class GroupKernel:
         """
         from importer.codecs import arithmetic  # noqa: PLC0415 - it imports numpy
 
-        arithmetic.check(self.operation, codec(self.spec, self.dtype), kernel)
+        own = codec(QUANT_TYPES[self.type_name], self.dtype)
+        arithmetic.check(self.operation, own, kernel)
+
+
+@functools.cache
+def _kernel(operation: Operation, type_name: str, dtype: str) -> GroupKernel:
+    # For every chunk: making one takes a microsecond, and more while caches are cold.
+    return GroupKernel(operation, type_name, dtype)
 
 
 def codec(spec: QuantSpec, dtype: str) -> Grouped:
