@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from store import CommitOutcome, Digest
 
 
-@dataclass(frozen=True, slots=True)
-class Fetching:
+class Fetching(NamedTuple):
     """It is known what the Hub has; some of it is to be fetched.
 
     Attributes:
@@ -23,8 +22,7 @@ class Fetching:
     nbytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
+class Received(NamedTuple):
     """Some bytes of a file from the Hub are here, perhaps from an earlier run.
 
     Attributes:
@@ -35,8 +33,7 @@ class Received:
     nbytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Fetched:
+class Fetched(NamedTuple):
     """Everything that was to be fetched is here.
 
     Attributes:
@@ -48,8 +45,7 @@ class Fetched:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Scanned:
+class Scanned(NamedTuple):
     """The source's headers were read.
 
     Attributes:
@@ -61,8 +57,7 @@ class Scanned:
     nbytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
+class Planned(NamedTuple):
     """Everything is decided; nothing is written yet.
 
     Attributes:
@@ -75,20 +70,17 @@ class Planned:
     present: int
 
 
-@dataclass(frozen=True, slots=True)
-class Compiling:
+class Compiling(NamedTuple):
     """Kernels are being compiled for this machine, which takes seconds, once."""
 
 
-@dataclass(frozen=True, slots=True)
-class NoKernels:
+class NoKernels(NamedTuple):
     """Kernels cannot be had: quantizing goes on without, and is slower."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Wrote:
+class Wrote(NamedTuple):
     """Some bytes of a blob were written.
 
     Attributes:
@@ -99,8 +91,7 @@ class Wrote:
     nbytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class BlobDone:
+class BlobDone(NamedTuple):
     """A blob is in the store."""
 
     blob: str
@@ -108,8 +99,7 @@ class BlobDone:
     installed: CommitOutcome
 
 
-@dataclass(frozen=True, slots=True)
-class Measuring:
+class Measuring(NamedTuple):
     """Everything is written; now it is compared with the source.
 
     Attributes:
@@ -120,8 +110,7 @@ class Measuring:
     nbytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
+class Published(NamedTuple):
     """The name stands for the new model."""
 
     manifest: Digest

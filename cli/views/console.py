@@ -7,10 +7,8 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final, TextIO
 
-from cli.hints import hint_for
 from store.errors import IngotError, StorageError
 from store.text import printable
 
@@ -20,11 +18,10 @@ _RESET: Final = "\x1b[0m"
 _LONGEST_MESSAGE: Final = 4000
 
 
-@dataclass(slots=True)
 class _Call:
     """What the parser found out about the one call that this process serves."""
 
-    wants_json: bool = False
+    wants_json = False
 
 
 _call: Final = _Call()
@@ -78,6 +75,8 @@ def warn(message: str) -> None:
 
 def report(error: IngotError) -> None:
     """Print an error on stderr: what is wrong, and what helps."""
+    from cli.hints import hint_for
+
     if sys.stderr is None:
         return
     message = printable(str(error), _LONGEST_MESSAGE)

@@ -17,7 +17,6 @@ n elements is at `nbytes * a // n` to `nbytes * b // n` of each part.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum, unique
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -62,8 +61,7 @@ class Span(NamedTuple):
         return self.run * self.runs
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """One array that a tensor becomes.
 
     Attributes:
@@ -81,8 +79,7 @@ class Part:
         return data_bytes(self.dtype, self.shape)
 
 
-@dataclass(frozen=True, slots=True)
-class Encoded:
+class Encoded(NamedTuple):
     """What some elements became.
 
     Attributes:

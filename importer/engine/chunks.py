@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from importer.codecs.base import Part, Shape, Span, Transcoder
@@ -30,8 +29,7 @@ class Read(NamedTuple):
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(NamedTuple):
     """A whole number of units of one source of a tensor, or some bytes of a file.
 
     Attributes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -28,8 +27,7 @@ Tell = Callable[[int], None]
 """Told of each piece's bytes that were written."""
 
 
-@dataclass(frozen=True, slots=True)
-class MakeJob:
+class MakeJob(NamedTuple):
     """Everything that decides one blob, and the file that it is written to. It can be pickled.
 
     Attributes:

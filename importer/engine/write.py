@@ -7,8 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from importer.codecs.aside import aside
 from importer.codecs.base import KernelSpec, Runtime
@@ -28,8 +27,7 @@ _AT_ONCE: Final = 256
 """Blobs that are reused under one lock, which gc waits for: that takes 5 ms."""
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(NamedTuple):
     """A blob of the plan that is in the store."""
 
     ref: BlobRef

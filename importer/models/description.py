@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from importer.sources.dtypes import is_floating
 from importer.sources.lengths import context_length, embedding_length
-from importer.sources.schemes import scheme_of
 from importer.sources.stored.record import ModelRecord, record_in
 from importer.sources.stored.tensors import StoredTensor, read_layer
 from store import Layer, Manifest, MediaType, ModelName, Store, limits
@@ -30,8 +28,7 @@ class Share(NamedTuple):
     nbytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Description:
+class Description(NamedTuple):
     """Everything that `show` says of a model.
 
     Attributes:
@@ -97,9 +94,11 @@ def describe(store: Store, name: ModelName) -> Description:
     record = record_in(config)
     tensors = sorted(_with_source_dtypes(tensors, record), key=lambda t: t.name.encode())
     source = _source_config(store, manifest)
-    prequantized = record.prequantized or scheme_of(
-        ((tensor.name, tensor.dtype) for tensor in tensors), source
-    )
+    prequantized = record.prequantized
+    if record.is_empty:  # of another program's model names and dtypes tell
+        from importer.sources.schemes import scheme_of  # noqa: PLC0415 - `show` starts quickly
+
+        prequantized = scheme_of(((tensor.name, tensor.dtype) for tensor in tensors), source)
     return Description(
         stored=stored,
         manifest=manifest,

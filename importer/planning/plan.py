@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from importer.codecs.base import Codec, Part, Transcoder
 from importer.codecs.registry import codec_for
@@ -20,8 +21,7 @@ from store import MediaType
 from store.tensorfile import elements
 
 
-@dataclass(frozen=True, slots=True)
-class TensorPlan:
+class TensorPlan(NamedTuple):
     """What becomes of one tensor.
 
     Attributes:
@@ -104,8 +104,7 @@ class BlobPlan:
     nbytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class FilePlan:
+class FilePlan(NamedTuple):
     """One kept file and the layer that it becomes."""
 
     file: SourceFile

@@ -6,9 +6,8 @@ import contextlib
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from store import ModelName
 from store.errors import IngotError, NotFoundError, UsageError
@@ -20,8 +19,7 @@ _NEVER_STORED: Final = ("hf:", "hf.co/", "huggingface.co/", "./", "../", "/", "~
 _HINT: Final = "A model on the Hub is named `hf:org/repo` or `hf:org/repo@revision`"
 
 
-@dataclass(frozen=True, slots=True)
-class HubRepository:
+class HubRepository(NamedTuple):
     """A model repository on the Hub.
 
     Attributes:
@@ -45,8 +43,7 @@ class HubRepository:
         return _checked(cls(repository, revision))
 
 
-@dataclass(frozen=True, slots=True)
-class StoredModel:
+class StoredModel(NamedTuple):
     """A model in the store that is imported into."""
 
     name: ModelName

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 from importer.sources.naming import Naming, WeightsName
 from store import MediaType
 
 
-@dataclass(frozen=True, slots=True)
-class FileRole:
+class FileRole(NamedTuple):
     """What a file of a source is to a model.
 
     Attributes:
@@ -43,8 +41,7 @@ class FileRole:
         return bool(self.format) and self.weights is not None and not self.weights.is_index
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
+class LeftOut(NamedTuple):
     """Something in the source that does not become part of the model, and why."""
 
     path: str

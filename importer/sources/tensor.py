@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from importer.codecs.base import Decoder, Shape
 from importer.codecs.plain import Plain
@@ -12,8 +12,7 @@ from importer.codecs.registry import stored_type
 from importer.sources.file import Extent, SourceFile
 
 
-@dataclass(frozen=True, slots=True)
-class StoredArray:
+class StoredArray(NamedTuple):
     """One array as it stands in a file.
 
     Attributes:
@@ -37,8 +36,7 @@ class StoredArray:
         return Extent(self.file, self.offset, self.nbytes)
 
 
-@dataclass(frozen=True, slots=True)
-class SourceTensor:
+class SourceTensor(NamedTuple):
     """One logical tensor: what a model's code would call a weight.
 
     Attributes:

@@ -7,7 +7,7 @@ import os
 import stat
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 from importer.sources.base import HEAD_BYTES
 from importer.sources.containers import FORMATS
@@ -20,8 +20,7 @@ from store.paths import why_unsafe
 from store.text import printable
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(NamedTuple):
     """The repository on the Hub that a source comes from.
 
     Attributes:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from importer.sources.location import HubRepository
 from store import Digest, IngotError, Layer, Store, limits
 from store.json import Json, JsonError, loads
 from store.tensorfile import ITEM_BITS
+
+if TYPE_CHECKING:  # `show` starts quickly, and few models come from the Hub
+    from importer.sources.location import HubRepository
 
 RECORD_KEY: Final = "ingot"
 """Of the configuration, after the keys that Ollama reads."""
@@ -41,8 +42,7 @@ class DtypeRun(NamedTuple):
     tensors: int
 
 
-@dataclass(frozen=True, slots=True)
-class ModelRecord:
+class ModelRecord(NamedTuple):
     """How a model was made, as its configuration holds it (docs/formats/manifest.md).
 
     Any field may be missing or wrong: the configuration may be another program's, or damaged.
@@ -74,7 +74,7 @@ class ModelRecord:
     hub: HubRepository | None = None
     model: Digest | None = None
     prequantized: str | None = None
-    recipe: Mapping[str, Json] | None = field(default=None, hash=False)
+    recipe: Mapping[str, Json] | None = None
     variant: str | None = None
     source_dtypes: tuple[DtypeRun, ...] = ()
     is_empty: bool = True
@@ -152,6 +152,8 @@ def _hub(value: Json) -> HubRepository | None:
     repository, commit = value.get("repository"), value.get("commit")
     if not (isinstance(repository, str) and isinstance(commit, str)):
         return None
+    from importer.sources.location import HubRepository  # noqa: PLC0415 - see above
+
     try:
         return HubRepository.checked(repository, commit)
     except IngotError:

@@ -111,7 +111,7 @@ def converted(subject, shape, stored, places, runtime):
 
 
 def _kept(piece):
-    return replace(piece, parts=tuple(bytes(part) for part in piece.parts))
+    return piece._replace(parts=tuple(bytes(part) for part in piece.parts))
 
 
 # Laws.
