@@ -89,6 +89,7 @@ class GarbageCollector:
         doomed += [layout.tmp / writer.folder for writer in plan.unfinished]
         doomed += [layout.tmp / name for name in plan.litter]
         doomed += [layout.quarantine / name for name, _ in plan.quarantined]
+        doomed += [layout.origins / digest.file_name for digest in plan.origins]
         for number, path in enumerate(doomed):
             if grave is not None and _moved(fs, path, grave / f"{_GONE}{number}"):
                 continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -114,7 +115,7 @@ class _Verification:
         for found in each(lambda pair: self._check_blob(*pair), order, self.jobs, self.stop):
             findings += found
         if not self.names:
-            self._look_at_tmp()
+            self._look_at_the_rest()
         return Report(tuple(findings), tuple(self.notes), models, len(uses), self.nbytes)
 
     def _uses(self, findings: list[Finding]) -> Iterator[_Use]:
@@ -256,7 +257,7 @@ class _Verification:
         for message in layer_mismatches(use.layer, header):
             yield Finding(Problem.LAYER, str(use.ref.digest), message, models)
 
-    def _look_at_tmp(self) -> None:
+    def _look_at_the_rest(self) -> None:
         layout = self.store.layout
         host, boot = self.store.fs.machine()
         for folder, _ in self._entries(layout.tmp):
@@ -265,6 +266,11 @@ class _Verification:
                 self.notes.append(f"`tmp/{printable(folder)}` was left behind")
         for name, _ in self._entries(layout.quarantine):
             self.notes.append(f"`quarantine/{printable(name)}` is kept until gc")
+        # They are private: whoever may only read the store cannot list them.
+        with contextlib.suppress(PermissionError):
+            for name, digest in self.store.origins.digests():
+                if digest is None and name not in IGNORED:
+                    self.notes.append(f"`origins/{printable(name)}` was left behind")
 
     def _entries(self, directory: Path) -> list[tuple[str, Kind]]:
         # Ollama's stores have none of these directories, a half-made one has some.

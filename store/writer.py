@@ -22,6 +22,7 @@ from store.fs import File
 from store.lock import StoreLock
 from store.manifest import Manifest
 from store.names import ModelName
+from store.origins import Origins
 
 LOCK: Final = "lock"
 PINS: Final = "pins"
@@ -114,6 +115,7 @@ class Writer:
         self.folder: Final = blobs.layout.tmp / str(identity)
         self.fs: Final = fs
         self._lock, self._blobs, self._catalog = lock, blobs, catalog
+        self._origins = Origins(fs, blobs.layout)
         self._partials: dict[Path, File] = {}
         self._numbers = itertools.count()
         self._mutex = threading.Lock()
@@ -218,23 +220,35 @@ class Writer:
         finally:
             self.discard(path)
 
-    def publish(self, name: ModelName, manifest: Manifest) -> Publication:
+    def publish(
+        self, name: ModelName, manifest: Manifest, origin: Path | None = None
+    ) -> Publication:
         """Set `name` to a manifest, durably; the promise of "created" holds from here on.
 
         Args:
+            name: what to call it.
             manifest: whose blobs this writer has pinned.
+            origin: the local path that the model was made from, if it was.
 
         Raises:
             BlobsGoneError: a blob is no longer there; the name is as it was.
             UsageError: the name differs from an existing one in case alone.
         """
-        partial = self.folder / f"{next(self._numbers)}.manifest"
+        number = next(self._numbers)
+        partial = self.folder / f"{number}.manifest"
         data = manifest.to_bytes()
         write_small(self.fs, partial, data)
         digest = Digest.of(data)
         del data  # 30 MB for 100 000 tensors
+        partial_origin = self.folder / f"{number}.origin"
+        if origin is not None:
+            self._origins.write(partial_origin, origin)
         self.sync()
         with self._lock.shared():
+            if origin is not None:
+                # Before the manifest, and under one lock, or gc would find nothing that needs
+                # it. A publication that fails leaves a file that gc removes.
+                self._origins.put(digest, partial_origin)
             return Publication(digest, self._replace(name, partial, manifest))
 
     def sync(self) -> None:

@@ -383,7 +383,7 @@ def test_gc_gives_up_when_the_store_is_busy(store):
 
 def test_gc_of_a_store_that_ollama_made_works(store):
     create(store)
-    for directory in ("tmp", "quarantine", "locks"):
+    for directory in ("tmp", "quarantine", "locks", "origins"):
         for path in (store.layout.root / directory).iterdir():
             path.unlink()
         (store.layout.root / directory).rmdir()
