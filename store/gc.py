@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from store.errors import IngotError, is_no_space
-from store.fs import FileSystem, Kind
+from store.fs import FileSystem
 from store.mark import GcPlan, Marking
+from store.status import Kind
 from store.store import Store
 
 WAIT: Final = 10.0

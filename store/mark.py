@@ -9,10 +9,11 @@ from typing import Final, NoReturn
 
 from store.digest import Digest
 from store.errors import IngotError, IntegrityError
-from store.fs import FileSystem, Kind
+from store.fs import FileSystem
+from store.status import Kind
 from store.store import Store
 from store.text import printable
-from store.writer import LOCK, PINS, PURPOSE, WriterId
+from store.writer_folder import LOCK, PINS, PURPOSE, WriterId
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from store.digest import Digest
-from store.fs import Status
+from store.status import Status
 
 if TYPE_CHECKING:
     import sqlite3

@@ -11,8 +11,9 @@ from typing import Final
 from store.digest import Digest
 from store.durable import write_small
 from store.errors import is_exhausted
-from store.fs import FileSystem, Kind
+from store.fs import FileSystem
 from store.paths import Layout
+from store.status import Kind
 
 _LONGEST: Final = 1 << 16
 """Bytes of a path; the kernel's limit is 4096."""

@@ -12,12 +12,13 @@ from store.blobs import BlobStore
 from store.catalog import Catalog
 from store.durable import write_small
 from store.errors import IntegrityError, StorageError, UnsupportedError
-from store.fs import FileSystem, Kind, Status
+from store.fs import FileSystem
 from store.lock import StoreLock
 from store.memo import Memo
 from store.names import ModelName
 from store.origins import Origins
 from store.paths import Layout
+from store.status import Kind, Status
 
 if TYPE_CHECKING:
     from store.writer import Writer

@@ -15,15 +15,16 @@ from store.catalog import IGNORED, StoredManifest
 from store.digest import Digest
 from store.errors import IngotError, is_exhausted
 from store.findings import Finding, Problem, Report
-from store.fs import File, Kind, Status
+from store.fs import File
 from store.json import JsonError, loads
 from store.manifest import Layer, Manifest, MediaType
 from store.names import ModelName
 from store.parallel import Stop, each
+from store.status import Kind, Status
 from store.store import Store
 from store.tensorblob import layer_mismatches, read_header
 from store.text import count, printable, size
-from store.writer import WriterId
+from store.writer_folder import WriterId
 
 Progress = Callable[[int, int], None]
 """Called with the bytes that were just read and those to read in all, from several threads."""

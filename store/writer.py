@@ -1,4 +1,4 @@
-"""Writers: whoever adds to the store, and the pins that keep gc off what they need."""
+"""Writers: whoever adds blobs and names to the store."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import contextlib
 import errno
 import itertools
 import os
-import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
@@ -23,10 +21,7 @@ from store.lock import StoreLock
 from store.manifest import Manifest
 from store.names import ModelName
 from store.origins import Origins
-
-LOCK: Final = "lock"
-PINS: Final = "pins"
-PURPOSE: Final = "purpose"
+from store.writer_folder import LOCK, PURPOSE, Pins, WriterId
 
 
 class BlobsGoneError(IntegrityError):
@@ -57,25 +52,6 @@ class Publication(NamedTuple):
 
     digest: Digest
     previous: StoredManifest | None
-
-
-@dataclass(frozen=True, slots=True)
-class WriterId:
-    """Who a folder in `tmp/` belongs to: `<host>.<boot id>.<pid>.<random>`."""
-
-    host: str
-    boot: str
-    pid: str
-    random: str
-
-    @classmethod
-    def parse(cls, folder: str) -> WriterId | None:
-        """Read a folder's name; None where it is no writer's."""
-        parts = folder.split(".")
-        return cls(*parts) if len(parts) == 4 and all(parts) else None  # noqa: PLR2004
-
-    def __str__(self) -> str:
-        return f"{self.host}.{self.boot}.{self.pid}.{self.random}"
 
 
 class Writer:
@@ -118,11 +94,9 @@ class Writer:
         self._origins = Origins(fs, blobs.layout)
         self._partials: dict[Path, File] = {}
         self._numbers = itertools.count()
-        self._mutex = threading.Lock()
-        self._pinned: set[Digest] = set()
         self._wanted: frozenset[BlobRef] | None = None
         self._life: File | None = None
-        self._pins: File | None = None
+        self._pins: Pins | None = None
         self._open_writers = open_writers
         open_writers.append(self)
         try:
@@ -130,7 +104,7 @@ class Writer:
             with lock.shared():
                 fs.mkdir(self.folder, 0o700)
                 self._life = fs.try_lock(self.folder / LOCK, exclusive=True)
-                self._pins = fs.create(self.folder / PINS)
+                self._pins = Pins(fs, self.folder)
             if purpose:
                 write_small(fs, self.folder / PURPOSE, purpose.encode(), sync=False)
         except BaseException:
@@ -272,7 +246,7 @@ class Writer:
         if self not in self._open_writers:
             return
         if self._pins is not None:
-            self.fs.close(self._pins)
+            self._pins.close()
         for path in list(self._partials):
             self.discard(path)
         # Under the shared lock: gc must not meet a folder half removed.
@@ -294,23 +268,8 @@ class Writer:
         return previous
 
     def _pin(self, refs: Sequence[BlobRef]) -> None:
-        with self._mutex:
-            digests = dict.fromkeys(ref.digest for ref in refs)
-            fresh = [digest for digest in digests if digest not in self._pinned]
-            if not fresh:
-                return
-            pins = self._pins
-            if pins is None:
-                message = "an earlier pin of this writer failed, so its pins cannot be trusted"
-                raise StorageError(message, code="E_PIN")
-            try:
-                self.fs.write(pins, "".join(f"{digest}\n" for digest in fresh).encode())
-            except BaseException:
-                # What follows a torn line would be read as part of it.
-                self._pins = None
-                self.fs.close(pins)
-                raise
-            self._pinned.update(fresh)
+        assert self._pins is not None, "the folder is not made yet"
+        self._pins.add(ref.digest for ref in refs)
 
     def _remove_folder(self) -> None:
         names = [name for name, _ in self.fs.entries(self.folder)]

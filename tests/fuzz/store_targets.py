@@ -16,7 +16,7 @@ from store.manifest import CONFIG_MEDIA_TYPE
 from store.mark import Marking
 from store.memo import Memo
 from store.text import is_printable
-from store.writer import PINS, PURPOSE
+from store.writer_folder import PINS, PURPOSE
 from tests.fuzz.scratch import SCRATCH
 
 DIGEST = Digest("0123456789abcdef" * 4)

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 from store.digest import Digest
 from store.errors import IngotError, NotFoundError
-from store.fs import Status
 from store.gc import GarbageCollector
 from store.memo import Memo
+from store.status import Status
 from store.store import Store
 from store.verify import verify
 from tests.store.judge import ROOT, bad_blobs, litter, origins, tags, violations

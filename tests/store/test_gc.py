@@ -12,7 +12,7 @@ from store.mark import EMPTY
 from store.memo import Memo
 from store.store import Store
 from store.verify import verify
-from store.writer import LOCK, PINS, PURPOSE, WriterId
+from store.writer_folder import LOCK, PINS, PURPOSE, WriterId
 from tests.check_store import check_store, snapshot
 from tests.store.builders import (
     OTHER,

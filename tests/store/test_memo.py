@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from store.fs import Kind, Status
 from store.memo import Memo
+from store.status import Kind, Status
 from tests.store.builders import digest_of
 
 DIGEST = digest_of(b"x")

@@ -11,11 +11,11 @@ from store.blob_writer import BlobWriter
 from store.blobs import BlobStore, CommitOutcome
 from store.catalog import Catalog
 from store.durable import write_small
-from store.fs import Kind
 from store.gc import GarbageCollector
 from store.lock import StoreLock
 from store.mark import Marking
 from store.origins import Origins
+from store.status import Kind
 from store.store import Store
 from store.writer import Writer
 from tests.store import races
