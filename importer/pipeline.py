@@ -135,11 +135,12 @@ def import_model(
         made = [Written(*writer.put(document)) for document in documents]
         config, *reports = [done.ref for done in made]
         layers += [Layer(MediaType.QUALITY, ref.digest, ref.size) for ref in reports]
+        origin = _origin(request, plan)
         manifest = Manifest(Layer(CONFIG_MEDIA_TYPE, config.digest, config.size), tuple(layers))
         for file in plan.inventory.all_files:
             check_unchanged(file)
         try:
-            published = writer.publish(request.name, manifest)
+            published = writer.publish(request.name, manifest, origin)
         except BlobsGoneError as error:
             # Another program removed blobs behind our back: make them again, once.
             gone = set(error.gone)
@@ -147,10 +148,8 @@ def import_model(
             for document, ref in zip(documents, (config, *reports), strict=True):
                 if ref in gone:
                     writer.put(document)
-            published = writer.publish(request.name, manifest)
+            published = writer.publish(request.name, manifest, origin)
     digest, previous = published
-    if plan.inventory.model is None:
-        store.memo.note_origin(digest, _origin(request, plan))
     store.memo.save()
     listen(Published(digest))
     was = previous.digest if previous is not None else None
@@ -178,8 +177,10 @@ def _inventory(
         yield read_inventory(source, variant)
 
 
-def _origin(request: ImportRequest, plan: Plan) -> Path:
+def _origin(request: ImportRequest, plan: Plan) -> Path | None:
     source = request.source
+    if plan.inventory.model is not None:
+        return None  # the configuration tells which stored model it was
     if isinstance(source, Path) and source.is_file():
         return source.absolute()  # its directory would be another source
     return plan.inventory.root

@@ -14,9 +14,10 @@ from typing import Final
 
 from store.digest import Digest
 from store.errors import IntegrityError
-from store.fs import File, FileSystem, Kind, Status
+from store.fs import File, FileSystem
 from store.memo import Memo
 from store.paths import Layout
+from store.status import Kind, Status
 
 _NO_FILE: Final = frozenset({errno.EINVAL, errno.ELOOP, errno.ENXIO, errno.EISDIR})
 _HASH_CHUNK: Final = 1 << 20

@@ -11,10 +11,11 @@ from typing import Final, NamedTuple
 from store import limits
 from store.digest import Digest
 from store.errors import IntegrityError, NotFoundError, UsageError
-from store.fs import FileSystem, Kind
+from store.fs import FileSystem
 from store.manifest import Manifest
 from store.names import ModelName
 from store.paths import Layout
+from store.status import Kind
 from store.text import printable
 
 _DEPTH: Final = 4

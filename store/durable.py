@@ -8,17 +8,23 @@ from store.errors import IntegrityError
 from store.fs import File, FileSystem
 
 
-def write_small(fs: FileSystem, path: Path, data: bytes, *, sync: bool = True) -> None:
+def write_small(
+    fs: FileSystem, path: Path, data: bytes, *, sync: bool = True, mode: int = 0o644
+) -> None:
     """Write a new file, for a rename into place.
 
     Args:
-        sync: make its content durable.
+        fs: where to write it.
+        path: that must not exist.
+        data: the whole content.
+        sync: make it durable.
+        mode: permission bits. By default whoever may enter the store may read the file, as
+            Ollama's own manifests.
 
     Raises:
         IntegrityError: the file does not have the bytes that were written.
     """
-    # Readable by whoever may enter the store, as Ollama's own manifests are.
-    file = fs.create(path, 0o644)
+    file = fs.create(path, mode)
     try:
         fs.write(file, data)
         if sync:

@@ -15,51 +15,12 @@ import stat
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import StrEnum, unique
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
+
+from store.status import Free, Kind, Status, kind_of_entry, status_from
 
 Buffer = bytes | bytearray | memoryview
-
-
-@unique
-class Kind(StrEnum):
-    """What a directory entry is; links are never followed."""
-
-    FILE = "file"
-    DIRECTORY = "directory"
-    LINK = "link"
-    OTHER = "other"
-
-
-class Status(NamedTuple):
-    """What `lstat` says of a path.
-
-    Attributes:
-        size: bytes.
-        mode: permission bits.
-    """
-
-    kind: Kind
-    size: int
-    inode: int
-    mtime_ns: int
-    ctime_ns: int
-    mode: int = 0o600
-    owner: int = 0
-
-
-class Free(NamedTuple):
-    """What a file system still admits.
-
-    Attributes:
-        block: bytes that the smallest file occupies.
-        files: how many more files, or None where the file system does not count them.
-    """
-
-    nbytes: int
-    block: int
-    files: int | None
 
 
 @dataclass(slots=True)
@@ -194,7 +155,7 @@ class FileSystem:
     def entries(self, path: Path) -> list[tuple[str, Kind]]:
         """List a directory, sorted by name."""
         with os.scandir(path) as scan:
-            return sorted((entry.name, _kind_of_entry(entry)) for entry in scan)
+            return sorted((entry.name, kind_of_entry(entry)) for entry in scan)
 
     def status(self, path: Path) -> Status | None:
         """Look at a path without following it; None where there is nothing."""
@@ -202,11 +163,11 @@ class FileSystem:
             seen = os.lstat(path)
         except (FileNotFoundError, NotADirectoryError):
             return None
-        return _status(seen)
+        return status_from(seen)
 
     def status_of(self, file: File) -> Status:
         """Look at an open file."""
-        return _status(os.fstat(file.descriptor))
+        return status_from(os.fstat(file.descriptor))
 
     def free(self, path: Path) -> Free:
         """Ask what the file system of `path` still admits for us."""
@@ -303,31 +264,3 @@ def _boot_id() -> str:
 
 def _fit(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9-]", "_", text)[:64] or "unknown"
-
-
-def _kind(mode: int) -> Kind:
-    if stat.S_ISREG(mode):
-        return Kind.FILE
-    if stat.S_ISDIR(mode):
-        return Kind.DIRECTORY
-    return Kind.LINK if stat.S_ISLNK(mode) else Kind.OTHER
-
-
-def _kind_of_entry(entry: os.DirEntry[str]) -> Kind:
-    if entry.is_symlink():
-        return Kind.LINK
-    if entry.is_file(follow_symlinks=False):
-        return Kind.FILE
-    return Kind.DIRECTORY if entry.is_dir(follow_symlinks=False) else Kind.OTHER
-
-
-def _status(seen: os.stat_result) -> Status:
-    return Status(
-        _kind(seen.st_mode),
-        seen.st_size,
-        seen.st_ino,
-        seen.st_mtime_ns,
-        seen.st_ctime_ns,
-        stat.S_IMODE(seen.st_mode),
-        seen.st_uid,
-    )

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from store.errors import IngotError, is_no_space
-from store.fs import FileSystem, Kind
+from store.fs import FileSystem
 from store.mark import GcPlan, Marking
+from store.status import Kind
 from store.store import Store
 
 WAIT: Final = 10.0
@@ -89,6 +90,7 @@ class GarbageCollector:
         doomed += [layout.tmp / writer.folder for writer in plan.unfinished]
         doomed += [layout.tmp / name for name in plan.litter]
         doomed += [layout.quarantine / name for name, _ in plan.quarantined]
+        doomed += [layout.origins / digest.file_name for digest in plan.origins]
         for number, path in enumerate(doomed):
             if grave is not None and _moved(fs, path, grave / f"{_GONE}{number}"):
                 continue

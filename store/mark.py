@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
 
 from store.digest import Digest
 from store.errors import IngotError, IntegrityError
-from store.fs import FileSystem, Kind
+from store.fs import FileSystem
+from store.status import Kind
 from store.store import Store
 from store.text import printable
-from store.writer import LOCK, PINS, PURPOSE, WriterId
+from store.writer_folder import LOCK, PINS, PURPOSE, WriterId
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,7 @@ class GcPlan:
         quarantined: names in `quarantine/` with their bytes.
         kept: writers that live, or may live on another host.
         litter: other names in `tmp/`.
+        origins: where models were made from that no name is left of: digests of manifests.
         host: this one.
     """
 
@@ -64,6 +66,7 @@ class GcPlan:
     quarantined: tuple[tuple[str, int], ...]
     kept: tuple[WriterId, ...]
     litter: tuple[str, ...]
+    origins: tuple[Digest, ...] = ()
     host: str = ""
 
     @property
@@ -83,7 +86,9 @@ class GcPlan:
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to remove."""
-        return not (self.blobs or self.unfinished or self.quarantined or self.litter)
+        return not (
+            self.blobs or self.unfinished or self.quarantined or self.litter or self.origins
+        )
 
 
 EMPTY: Final = GcPlan((), (), (), (), ())
@@ -111,7 +116,7 @@ class Marking:
             IntegrityError: a manifest cannot be read.
         """
         fs, layout = self.store.fs, self.store.layout
-        named = self._named()
+        named, manifests = self._named()
         alive: list[WriterId] = []
         dead: list[tuple[str, set[Digest]]] = []
         litter: list[str] = []
@@ -134,23 +139,28 @@ class Marking:
             tuple(self._quarantined()),
             tuple(alive),
             tuple(litter),
+            tuple(self._unneeded_origins(manifests)),
             fs.machine()[0],
         )
 
-    def _named(self) -> set[Digest]:
+    def _named(self) -> tuple[set[Digest], set[Digest]]:
+        """Return the digests of all blobs that manifests name, and those of the manifests."""
         named: set[Digest] = set()
+        manifests: set[Digest] = set()
         for entry in self.store.catalog.entries():
             shown = printable(str(entry.path.relative_to(self.store.layout.root)))
             if entry.name is None:
                 _refuse(f"`{shown}` is no manifest: {entry.why}", hint=_STRAY)
             try:
-                manifest = self.store.catalog.get(entry.name).parse()
+                stored = self.store.catalog.get(entry.name)
+                manifest = stored.parse()
             except IngotError as error:
                 _refuse(f"`{shown}` cannot be read: {error}")
             if not manifest.is_supported:
                 _refuse(f"`{shown}` has an unknown schema or media type")
             named.update(ref.digest for ref in manifest.blobs)
-        return named
+            manifests.add(stored.digest)
+        return named, manifests
 
     def _is_alive(self, identity: WriterId) -> bool:
         host, boot = self.store.fs.machine()
@@ -193,6 +203,12 @@ class Marking:
 
     def _quarantined(self) -> Iterable[tuple[str, int]]:
         return _sizes(self.store.fs, self.store.layout.quarantine)
+
+    def _unneeded_origins(self, manifests: set[Digest]) -> Iterator[Digest]:
+        # Names that are no digests are somebody else's, as in blobs/.
+        for _, digest in self.store.origins.digests():
+            if digest is not None and digest not in manifests:
+                yield digest
 
     def _read(self, path: Path) -> str:
         # Pins that are there and cannot be read must stop gc: their blobs would go.

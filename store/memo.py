@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from store.digest import Digest
-from store.fs import Status
+from store.status import Status
 
 if TYPE_CHECKING:
     import sqlite3
@@ -21,7 +21,6 @@ CREATE TABLE IF NOT EXISTS blob (
     digest TEXT PRIMARY KEY,
     inode INTEGER, size INTEGER, mtime_ns INTEGER, ctime_ns INTEGER
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS origin (manifest TEXT PRIMARY KEY, source BLOB) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS secret (one INTEGER PRIMARY KEY CHECK (one = 1), seed INTEGER);
 CREATE TABLE IF NOT EXISTS product (
     key BLOB PRIMARY KEY, header BLOB, digest TEXT, size INTEGER
@@ -101,22 +100,6 @@ class Memo:
             self._save()
             self._blobs.clear()
             self._run("DELETE FROM blob", [()])
-
-    def note_origin(self, manifest: Digest, source: Path) -> None:
-        """Remember which local directory a model was made from."""
-        with self._mutex:
-            # As bytes, where sqlite would refuse a text: a path need not be Unicode.
-            self._later("REPLACE INTO origin VALUES (?,?)", (manifest.hex, os.fsencode(source)))
-
-    def origin(self, manifest: Digest) -> Path | None:
-        """Where a model was made from on this machine, if that is known."""
-        with self._mutex:
-            row = self._one("SELECT source FROM origin WHERE manifest = ?", (manifest.hex,))
-        source = row[0] if row else None
-        # A NUL, which is a flipped bit of a blank or an `@`, is in no path.
-        if not isinstance(source, bytes) or not source or b"\0" in source:
-            return None
-        return Path(os.fsdecode(source))
 
     def seed(self, *, create: bool) -> int | None:
         """The secret that fingerprints of this store are seeded with, or None without one.
@@ -244,8 +227,7 @@ class Memo:
             return []  # whoever only asks writes nothing, least of all into another's store
         import sqlite3  # noqa: PLC0415 - 8 ms that only commands with a memo should pay
 
-        # Read again before it is made anew: SQLite calls a read that failed damage, too, and
-        # what the memo alone knows is where models were made from.
+        # Read again before it is made anew: SQLite calls a read that failed damage, too.
         for mend in (self._disconnect, self._start_over, self._disconnect):
             try:
                 database = self._open()

@@ -47,9 +47,15 @@ class Layout:
         return self.root / "locks"
 
     @functools.cached_property
+    def origins(self) -> Path:
+        """Where models were made from; nobody else's business."""
+        return self.root / "origins"
+
+    @functools.cached_property
     def directories(self) -> tuple[Path, ...]:
         """Everything that a writer needs below the root."""
-        return (self.blobs, self.manifests, self.tmp, self.quarantine, self.locks)
+        shared = (self.blobs, self.manifests, self.tmp, self.quarantine, self.locks)
+        return (*shared, self.origins)
 
     @functools.cached_property
     def memo(self) -> Path:

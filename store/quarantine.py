@@ -8,8 +8,8 @@ from typing import Final
 
 from store.digest import Digest
 from store.errors import IngotError, is_exhausted
-from store.fs import Kind, Status
 from store.parallel import Stop
+from store.status import Kind, Status
 from store.store import Store
 
 WAIT: Final = 10.0

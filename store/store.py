@@ -12,11 +12,13 @@ from store.blobs import BlobStore
 from store.catalog import Catalog
 from store.durable import write_small
 from store.errors import IntegrityError, StorageError, UnsupportedError
-from store.fs import FileSystem, Kind, Status
+from store.fs import FileSystem
 from store.lock import StoreLock
 from store.memo import Memo
 from store.names import ModelName
+from store.origins import Origins
 from store.paths import Layout
+from store.status import Kind, Status
 
 if TYPE_CHECKING:
     from store.writer import Writer
@@ -35,6 +37,7 @@ class Store:
         layout: where everything is.
         blobs: bytes by digest.
         catalog: manifests by name.
+        origins: where models were made from.
         lock: shared by writers, exclusive for gc.
         memo: a cache of what was seen.
     """
@@ -62,6 +65,7 @@ class Store:
         self.memo: Final = memo or Memo(self.layout.memo)
         self.blobs: Final = BlobStore(self.fs, self.layout, self.memo)
         self.catalog: Final = Catalog(self.fs, self.layout)
+        self.origins: Final = Origins(self.fs, self.layout)
         self.lock: Final = StoreLock(self.fs, self.layout)
         self._allow_unsafe = allow_unsafe
         self._writers: list[Writer] = []
@@ -96,7 +100,7 @@ class Store:
         layout = self.layout
         for directory in layout.directories:
             if self.fs.status(directory) is None:
-                self._mkdir(directory, 0o755)
+                self._mkdir(directory, 0o700 if directory == layout.origins else 0o755)
         if self.fs.status(layout.version) is None:
             self._sync_parents()
             with self.lock.shared():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -14,15 +15,16 @@ from store.catalog import IGNORED, StoredManifest
 from store.digest import Digest
 from store.errors import IngotError, is_exhausted
 from store.findings import Finding, Problem, Report
-from store.fs import File, Kind, Status
+from store.fs import File
 from store.json import JsonError, loads
 from store.manifest import Layer, Manifest, MediaType
 from store.names import ModelName
 from store.parallel import Stop, each
+from store.status import Kind, Status
 from store.store import Store
 from store.tensorblob import layer_mismatches, read_header
 from store.text import count, printable, size
-from store.writer import WriterId
+from store.writer_folder import WriterId
 
 Progress = Callable[[int, int], None]
 """Called with the bytes that were just read and those to read in all, from several threads."""
@@ -114,7 +116,7 @@ class _Verification:
         for found in each(lambda pair: self._check_blob(*pair), order, self.jobs, self.stop):
             findings += found
         if not self.names:
-            self._look_at_tmp()
+            self._look_at_the_rest()
         return Report(tuple(findings), tuple(self.notes), models, len(uses), self.nbytes)
 
     def _uses(self, findings: list[Finding]) -> Iterator[_Use]:
@@ -256,7 +258,7 @@ class _Verification:
         for message in layer_mismatches(use.layer, header):
             yield Finding(Problem.LAYER, str(use.ref.digest), message, models)
 
-    def _look_at_tmp(self) -> None:
+    def _look_at_the_rest(self) -> None:
         layout = self.store.layout
         host, boot = self.store.fs.machine()
         for folder, _ in self._entries(layout.tmp):
@@ -265,6 +267,11 @@ class _Verification:
                 self.notes.append(f"`tmp/{printable(folder)}` was left behind")
         for name, _ in self._entries(layout.quarantine):
             self.notes.append(f"`quarantine/{printable(name)}` is kept until gc")
+        # They are private: whoever may only read the store cannot list them.
+        with contextlib.suppress(PermissionError):
+            for name, digest in self.store.origins.digests():
+                if digest is None and name not in IGNORED:
+                    self.notes.append(f"`origins/{printable(name)}` was left behind")
 
     def _entries(self, directory: Path) -> list[tuple[str, Kind]]:
         # Ollama's stores have none of these directories, a half-made one has some.

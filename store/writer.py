@@ -1,4 +1,4 @@
-"""Writers: whoever adds to the store, and the pins that keep gc off what they need."""
+"""Writers: whoever adds blobs and names to the store."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import contextlib
 import errno
 import itertools
 import os
-import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
@@ -22,10 +20,8 @@ from store.fs import File
 from store.lock import StoreLock
 from store.manifest import Manifest
 from store.names import ModelName
-
-LOCK: Final = "lock"
-PINS: Final = "pins"
-PURPOSE: Final = "purpose"
+from store.origins import Origins
+from store.writer_folder import LOCK, PURPOSE, Pins, WriterId
 
 
 class BlobsGoneError(IntegrityError):
@@ -56,25 +52,6 @@ class Publication(NamedTuple):
 
     digest: Digest
     previous: StoredManifest | None
-
-
-@dataclass(frozen=True, slots=True)
-class WriterId:
-    """Who a folder in `tmp/` belongs to: `<host>.<boot id>.<pid>.<random>`."""
-
-    host: str
-    boot: str
-    pid: str
-    random: str
-
-    @classmethod
-    def parse(cls, folder: str) -> WriterId | None:
-        """Read a folder's name; None where it is no writer's."""
-        parts = folder.split(".")
-        return cls(*parts) if len(parts) == 4 and all(parts) else None  # noqa: PLR2004
-
-    def __str__(self) -> str:
-        return f"{self.host}.{self.boot}.{self.pid}.{self.random}"
 
 
 class Writer:
@@ -114,13 +91,12 @@ class Writer:
         self.folder: Final = blobs.layout.tmp / str(identity)
         self.fs: Final = fs
         self._lock, self._blobs, self._catalog = lock, blobs, catalog
+        self._origins = Origins(fs, blobs.layout)
         self._partials: dict[Path, File] = {}
         self._numbers = itertools.count()
-        self._mutex = threading.Lock()
-        self._pinned: set[Digest] = set()
         self._wanted: frozenset[BlobRef] | None = None
         self._life: File | None = None
-        self._pins: File | None = None
+        self._pins: Pins | None = None
         self._open_writers = open_writers
         open_writers.append(self)
         try:
@@ -128,7 +104,7 @@ class Writer:
             with lock.shared():
                 fs.mkdir(self.folder, 0o700)
                 self._life = fs.try_lock(self.folder / LOCK, exclusive=True)
-                self._pins = fs.create(self.folder / PINS)
+                self._pins = Pins(fs, self.folder)
             if purpose:
                 write_small(fs, self.folder / PURPOSE, purpose.encode(), sync=False)
         except BaseException:
@@ -218,23 +194,35 @@ class Writer:
         finally:
             self.discard(path)
 
-    def publish(self, name: ModelName, manifest: Manifest) -> Publication:
+    def publish(
+        self, name: ModelName, manifest: Manifest, origin: Path | None = None
+    ) -> Publication:
         """Set `name` to a manifest, durably; the promise of "created" holds from here on.
 
         Args:
+            name: what to call it.
             manifest: whose blobs this writer has pinned.
+            origin: the local path that the model was made from, if it was.
 
         Raises:
             BlobsGoneError: a blob is no longer there; the name is as it was.
             UsageError: the name differs from an existing one in case alone.
         """
-        partial = self.folder / f"{next(self._numbers)}.manifest"
+        number = next(self._numbers)
+        partial = self.folder / f"{number}.manifest"
         data = manifest.to_bytes()
         write_small(self.fs, partial, data)
         digest = Digest.of(data)
         del data  # 30 MB for 100 000 tensors
+        partial_origin = self.folder / f"{number}.origin"
+        if origin is not None:
+            self._origins.write(partial_origin, origin)
         self.sync()
         with self._lock.shared():
+            if origin is not None:
+                # Before the manifest, and under one lock, or gc would find nothing that needs
+                # it. A publication that fails leaves a file that gc removes.
+                self._origins.put(digest, partial_origin)
             return Publication(digest, self._replace(name, partial, manifest))
 
     def sync(self) -> None:
@@ -258,7 +246,7 @@ class Writer:
         if self not in self._open_writers:
             return
         if self._pins is not None:
-            self.fs.close(self._pins)
+            self._pins.close()
         for path in list(self._partials):
             self.discard(path)
         # Under the shared lock: gc must not meet a folder half removed.
@@ -280,23 +268,8 @@ class Writer:
         return previous
 
     def _pin(self, refs: Sequence[BlobRef]) -> None:
-        with self._mutex:
-            digests = dict.fromkeys(ref.digest for ref in refs)
-            fresh = [digest for digest in digests if digest not in self._pinned]
-            if not fresh:
-                return
-            pins = self._pins
-            if pins is None:
-                message = "an earlier pin of this writer failed, so its pins cannot be trusted"
-                raise StorageError(message, code="E_PIN")
-            try:
-                self.fs.write(pins, "".join(f"{digest}\n" for digest in fresh).encode())
-            except BaseException:
-                # What follows a torn line would be read as part of it.
-                self._pins = None
-                self.fs.close(pins)
-                raise
-            self._pinned.update(fresh)
+        assert self._pins is not None, "the folder is not made yet"
+        self._pins.add(ref.digest for ref in refs)
 
     def _remove_folder(self) -> None:
         names = [name for name, _ in self.fs.entries(self.folder)]

@@ -67,6 +67,7 @@ def check_store(
             )
     violations += _check_blobs(store / "blobs")
     violations += _check_reported(store, reported or {})
+    violations += _check_origins(store, after_gc=after_gc)
     if after_gc:
         violations += _check_litter(store, referenced)
     return violations
@@ -237,6 +238,21 @@ def _check_reported(store: Path, reported: Mapping[str, str]) -> Iterator[str]:
         found = manifest_digest(store, name)
         if found != digest:
             yield f"{name} was reported as {digest}, found {found}"
+
+
+def _check_origins(store: Path, *, after_gc: bool) -> Iterator[str]:
+    needed = {
+        f"sha256-{file_sha256(path)}"
+        for path, problem in _manifest_files(store / "manifests")
+        if after_gc and not problem
+    }
+    for path in sorted((store / "origins").glob("*")):
+        if stat.S_IMODE(path.lstat().st_mode) & 0o077:
+            yield f"{_short(store, path)} can be read by others"
+        if not os.path.isabs(path.read_bytes()):
+            yield f"{_short(store, path)} holds no path"
+        if after_gc and path.name not in needed:
+            yield f"{_short(store, path)} was left by gc: no manifest needs it"
 
 
 def _check_litter(store: Path, referenced: set[str]) -> Iterator[str]:

@@ -53,7 +53,7 @@ class Store:
 
     def __init__(self, root):
         self.root = root
-        for name in ("blobs", "manifests", "tmp", "quarantine", "locks"):
+        for name in ("blobs", "manifests", "tmp", "quarantine", "locks", "origins"):
             (root / name).mkdir(parents=True)
 
     def put(self, content):

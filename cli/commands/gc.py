@@ -119,5 +119,6 @@ def _document(plan: GcPlan) -> dict[str, object]:
             for writer in plan.unfinished
         ],
         "quarantined": [{"name": name, "bytes": nbytes} for name, nbytes in plan.quarantined],
+        "origins": [str(digest) for digest in plan.origins],
         "kept_writers": [{"host": writer.host, "pid": writer.pid} for writer in plan.kept],
     }

@@ -64,7 +64,7 @@ def tensor_lines(
 
 def document(store: Store, model: Description, glob: str) -> dict[str, object]:
     """Return the document that `show --json` prints."""
-    origin = store.memo.origin(model.stored.digest)
+    origin = store.origins.get(model.stored.digest)
     return {
         "name": str(model.name),
         "digest": str(model.stored.digest),
@@ -102,7 +102,7 @@ def _facts(store: Store, model: Description) -> Iterator[tuple[str, str]]:
     yield "quantization", _quantization(model)
     if isinstance(requires := model.config.get("requires"), str):
         yield "requires", requires
-    origin = store.memo.origin(model.stored.digest)
+    origin = store.origins.get(model.stored.digest)
     if origin is not None:
         yield "source", str(origin)
 

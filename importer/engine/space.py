@@ -9,7 +9,7 @@ from typing import Final
 
 from store import Store
 from store.errors import NoSpaceError, is_no_space
-from store.fs import Free
+from store.status import Free
 
 _DOCUMENTS: Final = 1 << 20
 """Configuration, manifest, pins and directories, generously."""

@@ -85,7 +85,7 @@ def provenance_of(
 def _sources(store: Store, stored: StoredManifest, record: ModelRecord) -> Iterator[Source]:
     if record.model is not None:
         yield from map(StoredModel, _names_of(store, record.model))
-    local = store.memo.origin(stored.digest)
+    local = store.origins.get(stored.digest)
     if local is not None:
         yield local
     if record.hub is not None:

@@ -18,7 +18,9 @@ KEPT = MODELS / "tiny-llama"
 COMMANDS = [["show", "kept"], ["verify"], ["gc", "--yes"], ["gc", "--dry-run"]]
 
 
-@pytest.mark.parametrize("place", ["", "blobs", "manifests", "tmp", "quarantine", "locks"])
+@pytest.mark.parametrize(
+    "place", ["", "blobs", "manifests", "tmp", "quarantine", "locks", "origins"]
+)
 def test_m16_a_store_that_everybody_can_write(filled, place):
     (filled / place).chmod(0o777)
 

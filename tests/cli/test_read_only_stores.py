@@ -52,12 +52,13 @@ def nobody():
 
 @pytest.fixture
 def foreign(filled_store):
-    """A store of root's that anybody may read, where anybody may look."""
+    """A store of root's that anybody may read but for its origins, where anybody may look."""
     with tempfile.TemporaryDirectory() as place:
         os.chmod(place, 0o755)
         store = Path(shutil.copytree(filled_store, Path(place) / "store"))
         for path in (store, *store.rglob("*")):
-            path.chmod(0o755 if path.is_dir() else 0o644)
+            if "origins" not in path.parts:
+                path.chmod(0o755 if path.is_dir() else 0o644)
         yield store
 
 
@@ -128,7 +129,9 @@ def test_a_private_store_of_another_user_is_not_entered(foreign, nobody, words):
     assert check_store(foreign) == []
 
 
-@pytest.mark.parametrize("place", ["blobs", "manifests", "tmp", "locks", "quarantine"])
+@pytest.mark.parametrize(
+    "place", ["blobs", "manifests", "tmp", "locks", "quarantine", "origins"]
+)
 def test_one_directory_that_cannot_be_written(filled, nobody, place):
     with tempfile.TemporaryDirectory() as outside:
         os.chmod(outside, 0o755)

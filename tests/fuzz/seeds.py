@@ -34,7 +34,6 @@ def _memo() -> bytes:
     memo = Memo(path)
     memo.seed(create=True)
     memo.note(DIGEST, FileSystem().status(SCRATCH))
-    memo.note_origin(DIGEST, PATH)
     memo.note_product(b"key", b"form", DIGEST, 7)
     memo.look_at(PATH, IDENTITY, 10**18)
     memo.note_piece(PATH, 0, 3, b"f" * 16)
@@ -134,6 +133,7 @@ SEEDS: dict[str, list[bytes]] = {
         + b'},{"name":"b","type":"int8/32","shape":[]}]}'
     ],
     "memo": [_memo(), b"", b"SQLite format 3\0"],
+    "origin": [b"/models/m", b"/models/caf\xe9\n"],
     "pins": [f"{_DIGEST}\n{_DIGEST}\nsha256:01".encode(), b"team/model:v1"],
     "record": [_RECORD.encode(), b"{}"],
     "text": ["plain, gr\u00fc\u00df, \u202e, \x1b]0;x\x07".encode()],

@@ -16,7 +16,7 @@ from store.manifest import CONFIG_MEDIA_TYPE
 from store.mark import Marking
 from store.memo import Memo
 from store.text import is_printable
-from store.writer import PINS, PURPOSE
+from store.writer_folder import PINS, PURPOSE
 from tests.fuzz.scratch import SCRATCH
 
 DIGEST = Digest("0123456789abcdef" * 4)
@@ -33,7 +33,6 @@ def memo(data: bytes) -> None:
     try:
         assert isinstance(found.knows(DIGEST, FileSystem().status(SCRATCH)), bool)
         assert isinstance(found.seed(create=False), int | None)
-        assert "\0" not in str(found.origin(DIGEST) or SCRATCH)
         for (offset, nbytes), fingerprint in found.pieces(PATH, IDENTITY).items():
             assert (type(offset), type(nbytes), type(fingerprint)) == (int, int, bytes)
         product = found.product(b"key")
@@ -55,6 +54,14 @@ def pins(data: bytes) -> None:
     (found,) = Marking(store, frozenset()).run(None).unfinished
     assert is_printable(found.purpose)
     assert found.blobs <= len(data.split())
+
+
+def origin(data: bytes) -> None:
+    """Where a model was made from: an absolute path, or "not known"."""
+    store = _store()
+    (store.layout.origins / DIGEST.file_name).write_bytes(data)
+    found = store.origins.get(DIGEST)
+    assert found is None or (found.is_absolute() and os.fsencode(found) != b"")
 
 
 def record(data: bytes) -> None:
@@ -83,4 +90,9 @@ def _store() -> Store:
     return store
 
 
-TARGETS: dict[str, Callable[[bytes], None]] = {"memo": memo, "pins": pins, "record": record}
+TARGETS: dict[str, Callable[[bytes], None]] = {
+    "memo": memo,
+    "origin": origin,
+    "pins": pins,
+    "record": record,
+}

@@ -41,12 +41,12 @@ def test_what_the_cache_has_is_not_fetched(hub, ingot):
     assert check_store(ingot.store) == []
 
 
-@pytest.mark.parametrize("memo", [True, False])
-def test_without_the_cache_the_hub_heals(ingot, commit, memo):
+@pytest.mark.parametrize("is_known", [True, False])
+def test_without_the_cache_the_hub_heals(ingot, commit, is_known):
     damage(ingot)
     shutil.rmtree(ingot.home)
-    if not memo:
-        (ingot.store / "memo.sqlite").unlink()
+    if not is_known:
+        shutil.rmtree(ingot.store / "origins")
 
     run = ingot("verify", "--repair")
 

@@ -138,8 +138,8 @@ def test_the_place_of_the_source_is_remembered_on_this_machine(store, tmp_path):
     digest = create(store, source).digest
     store.close()
 
-    assert store.memo.origin(digest) == source
-    assert store.memo.origin(Digest("0" * 64)) is None
+    assert store.origins.get(digest) == source
+    assert store.origins.get(Digest("0" * 64)) is None
 
 
 def test_equal_tensors_of_one_name_share_a_blob(store, tmp_path):

@@ -132,7 +132,8 @@ class Bed:
 
 def see_an_empty_disk() -> None:
     """Make this process believe that there is room, as there was a moment ago."""
-    from store.fs import FileSystem, Free
+    from store.fs import FileSystem
+    from store.status import Free
 
     FileSystem.free = lambda *_: Free(1 << 50, 4096, 1 << 40)  # type: ignore[method-assign]
 

@@ -121,9 +121,10 @@ def _flip_a_bit(store: Path) -> None:
 
 
 def _flip_a_bit_and_forget(store: Path) -> None:
-    # The memo alone knows where it was made from.
+    # Nothing else knows where it was made from.
     _flip_a_bit(store)
-    (store / "memo.sqlite").unlink()
+    for origin in (store / "origins").iterdir():
+        origin.unlink()
 
 
 def _blobs_of(store: Path, name: str) -> set[Path]:

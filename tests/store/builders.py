@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from pathlib import Path
 
 from store.blob_writer import BlobWriter
 from store.blobs import BlobRef
@@ -12,6 +13,7 @@ from store.names import ModelName
 from store.tensorfile import encode_header
 
 CONFIG = b'{"model_format":"safetensors","architecture":"","os":""}'
+ORIGIN = Path("/models/m")
 TENSORS = {"a.weight": b"aaaaaaaa", "b.weight": b"b" * 24}
 OTHER = TENSORS | {"a.weight": b"AAAAAAAA", "c.weight": b"cc"}
 
@@ -65,12 +67,12 @@ def half_a_blob(writer):
     return path
 
 
-def create(store, model="m", tensors=TENSORS, config=CONFIG):
+def create(store, model="m", tensors=TENSORS, config=CONFIG, origin=ORIGIN):
     """Do what `ingot create` does with a store; give the manifest."""
     manifest = make_manifest(tensors, config)
     with store.writing(name(model)) as writer:
         write_blobs(writer, tensors, config)
-        writer.publish(name(model), manifest)
+        writer.publish(name(model), manifest, origin)
     return manifest
 
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 
 from store.digest import Digest
 from store.errors import IngotError, NotFoundError
-from store.fs import Status
 from store.gc import GarbageCollector
 from store.memo import Memo
+from store.status import Status
 from store.store import Store
 from store.verify import verify
-from tests.store.judge import ROOT, bad_blobs, litter, tags, violations
+from tests.store.judge import ROOT, bad_blobs, litter, origins, tags, violations
 from tests.store.sim_fs import MUTATING, Crash, Fault, SimFS, home
 
 ERRORS = (errno.EIO, errno.ENOSPC, errno.EMFILE)
@@ -123,6 +123,7 @@ class Explorer:
             self._run(whole)
             self.log = list(whole.fs.log)
         self.new = tags(whole.fs.tree())
+        self.origins = origins(whole.fs.tree())
         self.found.operations = len(self.log)
 
     def crashes(
@@ -250,6 +251,8 @@ class Explorer:
         tree = world.fs.tree()
         bad = {} if reported else self.bad
         complain(violations(tree, bad))
+        if reported:
+            complain(f"origin {line} is gone" for line in self._lost_origins(tree))
         is_done = reported and self.scenario.beside is None
         self._compare_tags(complain, tree, [self.new] if is_done else [self.old, self.new])
         self._judge_aftermath(world, complain, bad)
@@ -272,6 +275,14 @@ class Explorer:
         for tree in (world.fs.tree(), world.fs.after_power_cut().tree()):
             complain(violations(tree))
             self._compare_tags(complain, tree, [self.new])
+
+    def _lost_origins(self, tree) -> Iterator[str]:
+        """Origins that the whole run leaves and that models still need."""
+        found = origins(tree)
+        needed = {f"sha256-{Digest.of(data).hex}" for data in tags(tree).values()}
+        for name, source in self.origins.items():
+            if name in needed and found.get(name) != source:
+                yield f"{name}, which is {found.get(name)!r}"
 
     def _compare_tags(self, complain, tree, allowed) -> None:
         """Each tag by itself is as it was or as it should be."""

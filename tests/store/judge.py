@@ -55,7 +55,15 @@ def litter(tree: Tree) -> list[str]:
     for directory in ("tmp", "quarantine"):
         left = _below(tree, f"{ROOT}/{directory}/")
         problems += [f"{directory}/{name} is left" for name in left]
+    needed = {f"sha256-{hashlib.sha256(data).hexdigest()}" for data in tags(tree).values()}
+    problems += [f"origins/{name} is left" for name in origins(tree) if name not in needed]
     return problems
+
+
+def origins(tree: Tree) -> dict[str, bytes]:
+    """Give the content of every file that says where a model was made from."""
+    found = _below(tree, f"{ROOT}/origins/")
+    return {name: data for name, data in found.items() if data is not None}
 
 
 def tags(tree: Tree) -> dict[str, bytes]:

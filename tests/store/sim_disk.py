@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from store.fs import Kind
+from store.status import Kind
 
 ROOT = 1
 

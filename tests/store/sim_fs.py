@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from store.fs import Buffer, File, FileSystem, Free, Kind, Status
+from store.fs import Buffer, File, FileSystem
+from store.status import Free, Kind, Status
 from tests.store.sim_disk import ROOT, Disk, Inode, Opened, error_of
 
 NOW = 1_700_000_000_000_000_000

@@ -9,7 +9,8 @@ import pytest
 from store.blobs import BlobRef, CommitOutcome, missing
 from store.digest import Digest
 from store.errors import IntegrityError
-from store.fs import FileSystem, Kind
+from store.fs import FileSystem
+from store.status import Kind
 from store.store import Store
 from tests.store.builders import digest_of, name, ref_of
 

@@ -12,7 +12,8 @@ import pytest
 
 from store import fs as fs_module
 from store import linux
-from store.fs import FileSystem, Kind
+from store.fs import FileSystem
+from store.status import Kind
 
 FS = FileSystem()
 

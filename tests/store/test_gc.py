@@ -12,7 +12,7 @@ from store.mark import EMPTY
 from store.memo import Memo
 from store.store import Store
 from store.verify import verify
-from store.writer import LOCK, PINS, PURPOSE, WriterId
+from store.writer_folder import LOCK, PINS, PURPOSE, WriterId
 from tests.check_store import check_store, snapshot
 from tests.store.builders import (
     OTHER,
@@ -383,7 +383,7 @@ def test_gc_gives_up_when_the_store_is_busy(store):
 
 def test_gc_of_a_store_that_ollama_made_works(store):
     create(store)
-    for directory in ("tmp", "quarantine", "locks"):
+    for directory in ("tmp", "quarantine", "locks", "origins"):
         for path in (store.layout.root / directory).iterdir():
             path.unlink()
         (store.layout.root / directory).rmdir()

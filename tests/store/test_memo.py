@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from store.fs import Kind, Status
 from store.memo import Memo
+from store.status import Kind, Status
 from tests.store.builders import digest_of
 
 DIGEST = digest_of(b"x")
@@ -123,36 +123,6 @@ def test_a_file_with_a_large_inode_is_known(memo, inode):
     assert memo.knows(DIGEST, SEEN._replace(inode=inode))
 
 
-def test_the_origin_of_a_model_is_known(memo):
-    memo.note_origin(DIGEST, Path("/models/source"))
-    memo.close()
-
-    assert memo.origin(DIGEST) == Path("/models/source")
-
-
-@pytest.mark.parametrize("source", ["NULL", "7", "''", "'/text'", "x''", "x'2f6100'"])
-def test_a_damaged_origin_is_not_known(memo, path, source):
-    memo.note_origin(DIGEST, Path("/models/m"))
-    memo.close()
-    change(path, f"UPDATE origin SET source = {source}")
-
-    assert memo.origin(DIGEST) is None
-
-
-def test_the_origin_of_another_model_is_not_known(memo):
-    memo.note_origin(DIGEST, Path("/models/source"))
-    memo.close()
-
-    assert memo.origin(digest_of(b"other")) is None
-
-
-def test_an_origin_need_not_be_unicode(memo):
-    memo.note_origin(DIGEST, Path("/models/\udcff"))
-    memo.close()
-
-    assert memo.origin(DIGEST) == Path("/models/\udcff")
-
-
 @pytest.mark.parametrize(
     "content", [b"", b"no database", bytes(5000), b"SQLite format 3\x00" * 99]
 )
@@ -200,7 +170,7 @@ def test_a_memo_with_a_length_that_no_memory_holds_is_made_anew(path):
 
 
 def test_a_read_that_failed_once_forgets_nothing(memo, monkeypatch):
-    memo.note_origin(DIGEST, Path("/models/m"))
+    memo.note(DIGEST, SEEN)
     memo.close()
 
     class FailingOnce(sqlite3.Connection):
@@ -216,7 +186,7 @@ def test_a_read_that_failed_once_forgets_nothing(memo, monkeypatch):
     connect = functools.partial(sqlite3.connect, factory=FailingOnce)
     monkeypatch.setattr(sqlite3, "connect", connect)
 
-    assert memo.origin(DIGEST) == Path("/models/m")
+    assert memo.knows(DIGEST, SEEN)
     assert FailingOnce.failures == 0
 
 
@@ -258,7 +228,6 @@ def test_asking_makes_no_file(memo, path):
     memo.knows(DIGEST, SEEN)
     memo.forget(DIGEST)
     memo.clear()
-    memo.origin(DIGEST)
 
     assert not path.exists()
 
@@ -467,3 +436,11 @@ def test_what_is_saved_is_known_to_others_at_once(memo, path):
     other = Memo(path)
     assert other.knows(DIGEST, SEEN)
     other.close()
+
+
+def test_a_memo_of_a_version_that_held_origins_is_still_believed(memo, path):
+    memo.note(DIGEST, SEEN)
+    memo.close()
+    change(path, "CREATE TABLE origin (manifest TEXT PRIMARY KEY, source BLOB)")
+
+    assert memo.knows(DIGEST, SEEN)

@@ -32,7 +32,15 @@ def test_not_all_items_are_begun_at_once(monkeypatch):
 
 
 def test_a_failure_stops_the_others_and_what_waits_is_not_begun():
-    stop, begun, goes_on = Stop(), [], threading.Event()
+    begun, goes_on = [], threading.Event()
+    release = threading.Timer(0.2, goes_on.set)
+
+    class Releasing(Stop):
+        def set(self):
+            super().set()
+            release.start()
+
+    stop = Releasing()
 
     def work(n):
         begun.append(n)
@@ -45,8 +53,6 @@ def test_a_failure_stops_the_others_and_what_waits_is_not_begun():
         for _ in each(work, range(500), 2, stop):
             pytest.fail("there is no result before the failure")
 
-    release = threading.Timer(0.2, goes_on.set)
-    release.start()
     with pytest.raises(KeyError):
         fail()
 

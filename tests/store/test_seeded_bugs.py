@@ -11,10 +11,11 @@ from store.blob_writer import BlobWriter
 from store.blobs import BlobStore, CommitOutcome
 from store.catalog import Catalog
 from store.durable import write_small
-from store.fs import Kind
 from store.gc import GarbageCollector
 from store.lock import StoreLock
 from store.mark import Marking
+from store.origins import Origins
+from store.status import Kind
 from store.store import Store
 from store.writer import Writer
 from tests.store import races
@@ -61,6 +62,24 @@ def no_sync_of_directory(name):
 
 def no_sync_of_manifests_in_gc(patch):
     patch.setattr(GarbageCollector, "_sync_manifests", lambda _: None)
+
+
+def no_sync_of_origins(patch):
+    def without(self, manifest, partial):
+        self.fs.rename(partial, self._path(manifest))
+
+    patch.setattr(Origins, "put", without)
+
+
+def keep_every_origin(patch):
+    patch.setattr(Marking, "_unneeded_origins", lambda *_: ())
+
+
+def free_every_origin(patch):
+    def all_of_them(self, _):
+        return [digest for _, digest in self.store.origins.digests() if digest]
+
+    patch.setattr(Marking, "_unneeded_origins", all_of_them)
 
 
 def no_sync_of_absence(patch):
@@ -235,6 +254,10 @@ BUGS = {
     "gc does not sync manifests": (no_sync_of_manifests_in_gc, "gc after a killed rm"),
     "rm believes that there is nothing": (no_sync_of_absence, "rm"),
     "the store's parents are not synced": (no_sync_of_the_parents, "first use"),
+    "an origin is not synced": (no_sync_of(".origin"), "create"),
+    "origins/ is not synced": (no_sync_of_origins, "create"),
+    "gc keeps every origin": (keep_every_origin, "gc"),
+    "gc frees every origin": (free_every_origin, "gc"),
     "sync is tried again": (sync_again_when_it_failed, "create"),
     "replacing takes two steps": (remove_the_old_manifest_first, "replace"),
     "a manifest is written in place": (write_the_manifest_in_place, "create"),

@@ -119,7 +119,7 @@ def test_a_store_that_is_not_there_has_no_findings(tmp_path):
 
 
 def test_a_store_without_the_directories_of_ingot_is_verified(store):
-    for directory in ("tmp", "quarantine", "locks"):
+    for directory in ("tmp", "quarantine", "locks", "origins"):
         for path in (store.layout.root / directory).iterdir():
             path.unlink()
         (store.layout.root / directory).rmdir()

@@ -19,7 +19,8 @@ from store.errors import (
 from store.fs import FileSystem
 from store.gc import GarbageCollector
 from store.store import Store
-from store.writer import LOCK, PINS, PURPOSE, BlobsGoneError, WriterId
+from store.writer import BlobsGoneError
+from store.writer_folder import LOCK, PINS, PURPOSE, WriterId
 from tests.store.builders import (
     OTHER,
     TENSORS,

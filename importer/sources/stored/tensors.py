@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from importer.codecs.spec import QUANT_TYPES, Mode, QuantSpec
 from store import Digest, Layer, Store
 from store.errors import IntegrityError
-from store.fs import Kind
+from store.status import Kind
 from store.tensorblob import SCALE, BlobTensor, plain_keys, read_header, read_tensors
 from store.tensorfile import ITEM_BITS, data_bytes, encode_header
 

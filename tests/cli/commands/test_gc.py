@@ -81,7 +81,7 @@ def test_a_store_that_is_not_there_has_nothing_to_free(store):
 
 @pytest.mark.parametrize("words", [("--dry-run",), ("--dry-run", "--json")])
 def test_a_dry_run_writes_nothing_into_a_store_of_ollama(filled, words):
-    for name in ("tmp", "quarantine", "locks", "VERSION"):
+    for name in ("tmp", "quarantine", "locks", "origins", "VERSION"):
         path = filled / name
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     for path in filled.glob("memo.sqlite*"):

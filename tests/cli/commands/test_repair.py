@@ -51,6 +51,15 @@ def test_everything_is_healed(store, damaged):
     assert run("verify", store=store).succeeded()
 
 
+@pytest.mark.usefixtures("damaged")
+def test_everything_is_healed_without_the_memo(store):
+    (store / "memo.sqlite").unlink()
+
+    run("verify", "--repair", store=store).succeeded()
+
+    assert check_store(store) == []
+
+
 def test_the_document_of_what_was_healed(store, source, damaged):
     document = run("verify", "--repair", "--json", store=store).succeeded().document
 

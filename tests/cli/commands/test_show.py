@@ -257,11 +257,20 @@ def test_a_name_with_digits_that_python_refuses_to_read_does_no_harm(store):
     run("show", "m", "--tensors", store=store).succeeded()
 
 
+def test_the_source_is_shown_without_the_memo(filled, tmp_path):
+    run("create", "new", model(tmp_path / "here"), store=filled).succeeded()
+    run("cp", "new", "copy", store=filled).succeeded()
+    for path in filled.glob("memo.sqlite*"):
+        path.unlink()
+
+    for name in ("new", "copy"):
+        shown = run("show", name, store=filled).succeeded().stdout
+        assert f"source              {tmp_path}" in shown
+
+
 def test_the_source_is_shown_only_where_it_is_known(filled, tmp_path):
     run("create", "new", model(tmp_path / "here"), store=filled).succeeded()
-    assert f"source              {tmp_path}" in run("show", "new", store=filled).stdout
-
-    for path in filled.glob("memo.sqlite*"):
+    for path in (filled / "origins").iterdir():
         path.unlink()
 
     assert "source" not in run("show", "new", store=filled).succeeded().stdout

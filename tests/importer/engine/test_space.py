@@ -10,7 +10,8 @@ import pytest
 from importer.engine.space import check_space, telling_space
 from store import Store
 from store.errors import NoSpaceError
-from store.fs import FileSystem, Free
+from store.fs import FileSystem
+from store.status import Free
 
 
 class Disk(FileSystem):

@@ -560,11 +560,21 @@ def test_a_given_source_is_used_instead(store, source, tmp_path):
     assert is_whole(store)
 
 
-def test_without_the_memo_the_source_must_be_given(store, source):
+def test_without_the_memo_everything_is_healed(store, source):
     create(store, source)
     flip(blob_of(store, "a.weight"))
     store.memo.close()
     store.layout.memo.unlink()
+
+    assert healed(repair(store)) == {"a.weight"}
+    assert is_whole(store)
+
+
+def test_without_its_origin_the_source_must_be_given(store, source):
+    create(store, source)
+    flip(blob_of(store, "a.weight"))
+    for origin in store.layout.origins.iterdir():
+        origin.unlink()
 
     first = repair(store)
     again = repair(store, "m", source=source)

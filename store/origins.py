@@ -1,0 +1,72 @@
+"""The local path that each model was made from: private to this store, for show and repair."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from store.digest import Digest
+from store.durable import write_small
+from store.errors import is_exhausted
+from store.fs import FileSystem
+from store.paths import Layout
+from store.status import Kind
+
+_LONGEST: Final = 1 << 16
+"""Bytes of a path; the kernel's limit is 4096."""
+_MODE: Final = 0o600
+
+
+@dataclass(frozen=True, slots=True)
+class Origins:
+    """The files `origins/sha256-<hex>` of a store, named by the digest of a manifest.
+
+    Each holds the bytes of one absolute path, which need not be Unicode. Two names of one
+    manifest share it, and gc removes it when no name is left.
+    """
+
+    fs: FileSystem
+    layout: Layout
+
+    def get(self, manifest: Digest) -> Path | None:
+        """Return where a model was made from, or None if that is not known.
+
+        Raises:
+            OSError: the process has no descriptors or memory left.
+        """
+        try:
+            file = self.fs.open(self._path(manifest))
+            try:
+                source = self.fs.read(file, _LONGEST, 0)
+            finally:
+                self.fs.close(file)
+        except OSError as error:
+            if is_exhausted(error):
+                raise
+            return None  # what cannot be read is not known; the model is whole without it
+        # No path has a NUL, and a relative one would mean something else to each process.
+        if not os.path.isabs(source) or b"\0" in source:
+            return None
+        return Path(os.fsdecode(source))
+
+    def write(self, partial: Path, source: Path) -> None:
+        """Write the new file `partial` for `put`, durably."""
+        write_small(self.fs, partial, os.fsencode(source.absolute()), mode=_MODE)
+
+    def put(self, manifest: Digest, partial: Path) -> None:
+        """Give `partial` its name, durably. The caller holds the shared lock."""
+        self.fs.rename(partial, self._path(manifest))
+        self.fs.sync_directory(self.layout.origins)
+
+    def digests(self) -> Iterator[tuple[str, Digest | None]]:
+        """List `origins/`: each file name, and the manifest's digest where the name is one."""
+        if self.fs.status(self.layout.origins) is None:
+            return
+        for name, kind in self.fs.entries(self.layout.origins):
+            yield name, Digest.from_file_name(name) if kind is not Kind.DIRECTORY else None
+
+    def _path(self, manifest: Digest) -> Path:
+        return self.layout.origins / manifest.file_name

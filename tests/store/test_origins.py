@@ -1,0 +1,165 @@
+"""Where models were made from: durable, private, and gone with the last name."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from store.errors import is_exhausted
+from store.fs import FileSystem
+from store.gc import GarbageCollector
+from store.store import Store
+from store.verify import verify
+from store.writer import BlobsGoneError
+from tests.store.builders import ORIGIN, OTHER, create, digest_of, make_manifest, name
+
+DIGEST = digest_of(make_manifest().to_bytes())
+
+
+def place(store, digest=DIGEST):
+    return store.layout.origins / digest.file_name
+
+
+def names(store):
+    return {path.name for path in store.layout.origins.iterdir()}
+
+
+def test_the_origin_of_a_model_is_known(store):
+    create(store)
+
+    assert store.origins.get(DIGEST) == ORIGIN
+
+
+def test_the_origin_of_another_model_is_not_known(store):
+    create(store)
+
+    assert store.origins.get(digest_of(b"other")) is None
+
+
+def test_the_origin_outlives_the_memo(tmp_path):
+    with Store(tmp_path) as store:
+        create(store)
+    (tmp_path / "memo.sqlite").unlink()
+
+    assert Store(tmp_path).origins.get(DIGEST) == ORIGIN
+
+
+def test_an_origin_need_not_be_unicode(store):
+    odd = Path(os.fsdecode(b"/models/caf\xe9\n"))
+    create(store, origin=odd)
+
+    assert store.origins.get(DIGEST) == odd
+
+
+def test_a_relative_path_is_kept_as_what_it_means_now(store):
+    create(store, origin=Path("here"))
+
+    assert store.origins.get(DIGEST) == Path("here").absolute()
+
+
+def test_nobody_else_may_read_an_origin(store):
+    create(store)
+
+    assert store.layout.origins.stat().st_mode & 0o777 == 0o700
+    assert place(store).stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("content", [b"", b"relative", b"/a\0", b"\0/a"])
+def test_a_damaged_origin_is_not_known(store, content):
+    create(store)
+    place(store).write_bytes(content)
+
+    assert store.origins.get(DIGEST) is None
+
+
+def test_what_is_not_a_file_is_not_known(store, tmp_path):
+    (tmp_path / "elsewhere").write_bytes(b"/models/m")
+    os.symlink(tmp_path / "elsewhere", place(store))
+    place(store, digest_of(b"other")).mkdir()
+
+    assert store.origins.get(DIGEST) is None
+    assert store.origins.get(digest_of(b"other")) is None
+
+
+def test_a_store_without_origins_knows_none(store):
+    shutil.rmtree(store.layout.origins)
+
+    assert store.origins.get(DIGEST) is None
+    assert list(store.origins.digests()) == []
+    assert GarbageCollector(store).plan().is_empty
+
+
+def test_the_last_import_decides(store):
+    create(store)
+    create(store, "again", origin=Path("/moved"))
+
+    assert store.origins.get(DIGEST) == Path("/moved")
+
+
+def test_a_model_without_an_origin_keeps_that_of_its_twin(store):
+    create(store)
+    create(store, "again", origin=None)
+
+    assert store.origins.get(DIGEST) == ORIGIN
+
+
+def test_an_origin_stays_until_gc(store):
+    create(store)
+    store.remove([name()])
+
+    assert store.origins.get(DIGEST) == ORIGIN
+    assert GarbageCollector(store).plan().origins == (DIGEST,)
+    assert GarbageCollector(store).run().origins == (DIGEST,)
+    assert names(store) == set()
+
+
+def test_gc_keeps_what_a_name_needs(store):
+    create(store)
+    with store.writing("copy") as writer:
+        writer.copy(name(), name("copy"))
+    store.remove([name()])
+
+    assert GarbageCollector(store).run().origins == ()
+    assert store.origins.get(DIGEST) == ORIGIN
+
+
+def test_gc_frees_the_origin_of_a_model_that_was_replaced(store):
+    create(store)
+    create(store, tensors=OTHER)
+
+    assert GarbageCollector(store).run().origins == (DIGEST,)
+
+
+def test_gc_frees_what_a_failed_publication_left(store):
+    with store.writing(name()) as writer, pytest.raises(BlobsGoneError):
+        writer.publish(name(), make_manifest(), ORIGIN)
+
+    assert GarbageCollector(store).run().origins == (DIGEST,)
+    assert names(store) == set()
+
+
+def test_foreign_names_are_left_alone_and_noted(store):
+    for foreign in ("sha256-x\x1b", ".DS_Store"):
+        (store.layout.origins / foreign).write_bytes(b"")
+
+    GarbageCollector(store).run()
+
+    assert len(names(store)) == 2
+    (note,) = verify(store).notes
+    assert note.startswith("`origins/sha256-x")
+
+
+class WithoutDescriptors(FileSystem):
+    def open(self, path):
+        raise OSError(24, "too many open files", str(path))
+
+
+def test_a_process_without_descriptors_does_not_call_it_unknown(tmp_path):
+    store = Store(tmp_path, WithoutDescriptors())
+
+    with pytest.raises(OSError, match="too many") as caught:
+        store.origins.get(DIGEST)
+    assert is_exhausted(caught.value)
