@@ -48,8 +48,8 @@ def create(
         str,
         typer.Argument(
             metavar="[SOURCE]",
-            help="A directory, a `.safetensors` file, or a model on the Hugging Face Hub: "
-            "hf:org/repo[@revision], hf.co/org/repo or its web address.",
+            help="A directory, a `.safetensors` file, a model in the store, or one on the "
+            "Hugging Face Hub: hf:org/repo[@revision], hf.co/org/repo or its web address.",
         ),
     ] = ".",
     variant: Annotated[

@@ -118,12 +118,14 @@ class _Owner:
             executor = Threads(count, workers, self._stop)
             self._recall(executor, workers)
             needs = {number: _kernels(self._jobs[number]) for number in self.left}
-            loading = self._load_kernels(needs.values())
-            make = functools.partial(self._make, executor, workers, count)
-            # What needs no kernels comes first, while these are loaded.
-            make([number for number, kernels in needs.items() if not kernels], NUMPY)
+            plain = [number for number, kernels in needs.items() if not kernels]
             rest = [number for number, kernels in needs.items() if kernels]
-            if rest:
+            # What needs no kernels comes first, while these are loaded.
+            loading = self._load_kernels(needs.values()) if rest else None
+            make = functools.partial(self._make, executor, workers, count)
+            if plain:
+                make(plain, NUMPY)
+            if loading is not None:
                 make(rest, loading.result())
 
     def _recall(self, executor: Executor, workers: WorkerPool) -> None:
