@@ -40,25 +40,25 @@ class Operation(StrEnum):
 
 
 class Span(NamedTuple):
-    """Bytes of one stored array: `runs` of `run` bytes each, which begin `stride` bytes apart.
+    """Bytes of one stored array, in `runs` of one length that begin `stride` bytes apart.
 
     Where a format packs along columns, the values of some rows are a few bytes of every row
-    of the stored array: `Span(64, 32, runs=512, stride=4096)` is 32 bytes of each of 512.
+    of the stored array: `Span(64, 16384, runs=512, stride=4096)` is 32 bytes of each of 512.
 
     Attributes:
         begin: of the first run, in bytes from the beginning of the array.
-        run: bytes of each run.
+        nbytes: of all runs together; they are handed over without gaps.
     """
 
     begin: int
-    run: int
+    nbytes: int
     runs: int = 1
     stride: int = 0
 
     @property
-    def nbytes(self) -> int:
-        """Size of all runs in bytes; a reader hands them over without gaps."""
-        return self.run * self.runs
+    def run(self) -> int:
+        """Bytes of one run."""
+        return self.nbytes // max(self.runs, 1)
 
 
 class Part(NamedTuple):
@@ -217,7 +217,7 @@ class Transcoder(Protocol):
     Example:
         >>> copy = Copy("BF16")
         >>> copy.parts((2, 3)), copy.unit((2, 3)), copy.spans((2, 3), range(2, 4))
-        ((Part(suffix='', dtype='BF16', shape=(2, 3)),), 1, (Span(begin=4, run=4, ...),))
+        ((Part(suffix='', dtype='BF16', shape=(2, 3)),), 1, (Span(begin=4, nbytes=4, ...),))
     """
 
     @property

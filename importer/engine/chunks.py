@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from importer.codecs.base import Part, Shape, Span, Transcoder
+from importer.codecs.base import Shape, Span, Transcoder
 from importer.codecs.transcode import Copy
 from importer.planning.plan import FilePlan, Job, TensorPlan
 from importer.sources.file import Extent, SourceFile
@@ -87,9 +87,8 @@ def cut(job: Job, size: int) -> Iterator[Chunk]:
 
 def cut_file(plan: FilePlan, size: int) -> Iterator[Chunk]:
     """Give the chunks of a file that is kept; an empty one has a chunk, too."""
-    part = Part("", "U8", (plan.nbytes,))
-    source = _Source(part.shape, [Extent(plan.file, 0, plan.nbytes)])
-    return _cut(None, _FILE, [source], [(part, 0)], size)
+    source = _Source((plan.nbytes,), [Extent(plan.file, 0, plan.nbytes)])
+    return _cut(None, _FILE, [source], [(0, plan.nbytes)], size)
 
 
 def cut_tensors(tensors: Iterable[TensorPlan], size: int, *, start: int = 0) -> Iterator[Chunk]:
@@ -100,9 +99,9 @@ def cut_tensors(tensors: Iterable[TensorPlan], size: int, *, start: int = 0) -> 
     """
     for tensor in tensors:
         layout = []
-        for part in tensor.parts:
-            layout.append((part, start))
-            start += part.nbytes
+        for nbytes in (part.nbytes for part in tensor.parts):
+            layout.append((start, nbytes))
+            start += nbytes
         sources = [
             _Source(source.shape, [array.extent for array in source.arrays])
             for source in tensor.sources
@@ -114,13 +113,13 @@ def _cut(
     tensor: TensorPlan | None,
     transcoder: Transcoder,
     sources: Sequence[_Source],
-    layout: Iterable[tuple[Part, int]],
+    layout: Sequence[tuple[int, int]],
     size: int,
 ) -> Iterator[Chunk]:
     """Cut the sources of one tensor.
 
     Args:
-        layout: each part, and where it begins in the blob.
+        layout: where each part begins in the blob, and its size in bytes.
     """
     counts = [elements(source.shape) for source in sources]
     total = max(sum(counts), 1)
@@ -141,7 +140,7 @@ def _cut(
                     Read(extent.file, extent.offset, span)
                     for extent, span in zip(extents, spans, strict=True)
                 ),
-                tuple(place + part.nbytes * done // total for part, place in layout),
+                tuple(place + nbytes * done // total for place, nbytes in layout),
                 ends_source=ends_source,
                 ends_tensor=ends_source and number == len(sources),
                 is_whole=len(piece) == count and len(sources) == 1,

@@ -37,8 +37,9 @@ class ChunkReader:
         arrays = tuple(chunk.views(buffer))
         for (file, offset, span), view in zip(chunk.reads, arrays, strict=True):
             descriptor = self._open(file)
+            nbytes = span.run
             for run in range(span.runs):
-                place = view[run * span.run : (run + 1) * span.run]
+                place = view[run * nbytes : (run + 1) * nbytes]
                 begin = offset + span.begin + run * span.stride
                 read_exactly(file, descriptor, place, begin)
         return arrays

@@ -88,7 +88,9 @@ class LowStep:
     def spans(self, shape, elements):
         rows, columns = shape
         first, count = elements.start // columns, len(elements) // columns
-        return Span(first, count, runs=columns, stride=rows), Span(4 * first, 4 * count)
+        return Span(first, count * columns, runs=columns, stride=rows), Span(
+            4 * first, 4 * count
+        )
 
     def decode(self, arrays, shape, elements, runtime):
         low, step = np.frombuffer(arrays[0], "u1"), np.frombuffer(arrays[1], "<u4") & 0xFFFF

@@ -173,7 +173,9 @@ class ByColumns:
         columns = max(shape[-1], 1)
         rows = range(elements.start // columns, elements.stop // columns)
         height = math.prod(shape) // columns
-        return (Span(rows.start * size, len(rows) * size, shape[-1], height * size),)
+        return (
+            Span(rows.start * size, shape[-1] * len(rows) * size, shape[-1], height * size),
+        )
 
     def decode(self, arrays, shape, elements, runtime):
         del runtime
