@@ -110,6 +110,30 @@ class Measuring(NamedTuple):
     nbytes: int
 
 
+class Verified(NamedTuple):
+    """Some bytes of the store were hashed.
+
+    Attributes:
+        nbytes: since the last event.
+        total: bytes to hash in all.
+    """
+
+    nbytes: int
+    total: int
+
+
+class Compared(NamedTuple):
+    """Some bytes of a source were compared with what the store has of them.
+
+    Attributes:
+        nbytes: since the last event.
+        total: bytes to compare in all.
+    """
+
+    nbytes: int
+    total: int
+
+
 class Published(NamedTuple):
     """The name stands for the new model."""
 
@@ -127,6 +151,8 @@ Event = (
     | Wrote
     | BlobDone
     | Measuring
+    | Verified
+    | Compared
     | Published
 )
 Listener = Callable[[Event], None]

@@ -56,7 +56,8 @@ def verify(
     Changes nothing without --repair. Exit code 5 when there are findings, with --repair when
     some remain. Example: ingot verify --quick
     """
-    from cli.views.progress import counting
+    from cli.views.progress import listening
+    from importer.events import Verified
     from store import ModelName
     from store.errors import UsageError
     from store.verify import verify as verify_store
@@ -70,17 +71,22 @@ def verify(
     with open_store(store) as opened:
         for name in parsed:
             opened.catalog.check_exists(name)
-        with counting("verifying") as progress:
+        with listening() as listen:
             workers = threads(jobs)
-            report = verify_store(opened, parsed, quick=quick, jobs=workers, progress=progress)
+            report = verify_store(
+                opened,
+                parsed,
+                quick=quick,
+                jobs=workers,
+                progress=lambda *counted: listen(Verified(*counted)),
+            )
             comparison = None
             if source is not None and not repair:
                 from importer.verification.compare import compare
 
-                comparison = compare(opened, parsed[0], source, jobs=workers, progress=progress)
+                comparison = compare(opened, parsed[0], source, threads=workers, listen=listen)
         done = None
         if repair:
-            from cli.views.progress import listening
             from importer.verification import repair as repairing
 
             with listening() as listen:

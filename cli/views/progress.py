@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from cli.views.console import talk, wants_json, warn
 from importer.events import (
     BlobDone,
+    Compared,
     Compiling,
     Event,
     Fetched,
@@ -21,6 +22,7 @@ from importer.events import (
     Published,
     Received,
     Scanned,
+    Verified,
     Wrote,
     silent,
 )
@@ -31,6 +33,12 @@ if TYPE_CHECKING:
 
 _NAME_WIDTH = 40
 _COMMIT_DIGITS = 12
+_PHASES = {
+    Planned: "writing",
+    Measuring: "measuring",
+    Verified: "verifying",
+    Compared: "comparing",
+}
 
 
 @contextlib.contextmanager
@@ -43,17 +51,6 @@ def listening() -> Iterator[Listener]:
     else:
         with _bar() as bar:
             yield _Bar(bar)
-
-
-@contextlib.contextmanager
-def counting(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Yield a function to call with bytes done since and bytes in all; it moves a bar."""
-    if wants_json() or sys.stderr is None or not sys.stderr.isatty():
-        yield lambda _, __: None
-        return
-    with _bar() as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda nbytes, total: bar.update(task, advance=nbytes, total=total)
 
 
 def _say(event: Event) -> None:
@@ -77,7 +74,7 @@ def _say(event: Event) -> None:
             talk(f"measuring {count(tensors, 'quantized tensor')} ({size(nbytes)})")
         case Published(manifest):
             talk(f"published manifest {manifest.short}")
-        case Received() | NoKernels() | Wrote() | BlobDone():
+        case Received() | NoKernels() | Wrote() | BlobDone() | Verified() | Compared():
             pass
 
 
@@ -95,6 +92,7 @@ def _notice(event: Event) -> None:
 class _Bar:
     def __init__(self, bar: Progress) -> None:
         self._bar = bar
+        self._phase: type[Verified | Compared] | None = None
         self._task = bar.add_task("reading headers", total=None)
 
     def __call__(self, event: Event) -> None:
@@ -108,16 +106,23 @@ class _Bar:
                 self._bar.update(self._task, advance=nbytes, description=name)
             case Fetched():
                 self._bar.update(self._task, description="reading headers")
-            case Planned(nbytes=nbytes):
-                self._bar.reset(self._task, total=nbytes, description="writing")
+            case Planned(nbytes=nbytes) | Measuring(nbytes=nbytes):
+                self._bar.reset(self._task, total=nbytes, description=_PHASES[type(event)])
             case Compiling():
                 self._bar.update(self._task, description="compiling kernels, once")
-            case Measuring(nbytes=nbytes):
-                self._bar.reset(self._task, total=nbytes, description="measuring")
+            case Verified(nbytes, total) | Compared(nbytes, total):
+                self._count(type(event), nbytes, total)
             case Published():
                 self._bar.update(self._task, description="published")
             case Scanned() | NoKernels() | BlobDone():
                 pass
+
+    def _count(self, phase: type[Verified | Compared], nbytes: int, total: int) -> None:
+        if self._phase is not phase:
+            # Each phase has a total of its own: a bar that went on ran past its end.
+            self._bar.reset(self._task, total=total, description=_PHASES[phase])
+            self._phase = phase
+        self._bar.update(self._task, advance=nbytes)
 
 
 def _bar() -> Progress:

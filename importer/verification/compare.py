@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,7 @@ from importer.codecs.registry import transcoder_for
 from importer.codecs.runtime import KernelRuntime, prepare
 from importer.codecs.spec import QUANT_TYPES, with_group_size
 from importer.engine.paired import ChunkPair, read_pairs
+from importer.events import Compared, Listener, silent
 from importer.models.provenance import provenance_of
 from importer.pipeline import plan_import
 from importer.planning.plan import FilePlan, Plan, TensorPlan
@@ -22,7 +24,6 @@ from store import BlobRef, Layer, MediaType, ModelName, Store
 from store.errors import IngotError, in_words, is_exhausted
 from store.findings import Finding, Problem
 from store.parallel import Stop, each
-from store.verify import Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +88,8 @@ def compare(
     name: ModelName,
     source: Path,
     *,
-    jobs: int = 1,
-    progress: Progress = lambda _, __: None,
+    threads: int = 1,
+    listen: Listener = silent,
 ) -> Comparison:
     """Compare every tensor and every kept file of a model with a source.
 
@@ -102,7 +103,7 @@ def compare(
     stored = store.catalog.get(name)
     manifest = stored.parse()
     making = provenance_of(store, stored, source)
-    (request,) = making.requests(jobs)
+    (request,) = making.requests(threads)
     # Of another source a rule may well find nothing; what then differs is what we tell.
     rules = tuple(replace(rule, optional=True) for rule in request.recipe.rules)
     plan = plan_import(replace(request, recipe=replace(request.recipe, rules=rules)), store)
@@ -120,12 +121,15 @@ def compare(
     runtime = _prepare(pairs)
     check, stop = ErrorBoundCheck(runtime), Stop()
 
+    telling = threading.Lock()
+
     def tell(nbytes: int) -> None:
         stop.check()
-        progress(nbytes, total)
+        with telling:
+            listen(Compared(nbytes, total))
 
     compare_one = _Comparer(store, runtime, check, tell, is_ours=pairs.is_ours)
-    for found in each(lambda pair: list(compare_one(pair)), pairs.found, jobs, stop):
+    for found in each(lambda pair: list(compare_one(pair)), pairs.found, threads, stop):
         pairs.findings += found
     return Comparison(
         tuple(

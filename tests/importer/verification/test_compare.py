@@ -56,7 +56,7 @@ def overwrite(source, tensors=TENSORS, **files):
 def test_a_fresh_model_is_its_source(store, fixture):
     create(store, MODELS / fixture)
 
-    found = compare(store, NAME, MODELS / fixture, jobs=3)
+    found = compare(store, NAME, MODELS / fixture, threads=3)
 
     assert (found.findings, found.notes) == ((), ())
     assert found.tensors == len({*_tensor_names(store)})
@@ -71,7 +71,7 @@ def test_every_byte_is_counted_once(store, source):
     create(store, source)
     counted = []
 
-    found = compare(store, NAME, source, progress=lambda *done: counted.append(done[0]))
+    found = compare(store, NAME, source, listen=lambda event: counted.append(event.nbytes))
 
     files = sum(
         len((source / name).read_bytes()) for name in ("config.json", "tokenizer.model")
@@ -353,7 +353,7 @@ def test_weights_that_are_not_finite_are_a_finding(store, tmp_path):
 def test_what_ingot_quantized_is_its_source_to_the_last_bit(store, fixture, how):
     create(store, MODELS / fixture, recipe=parse_options(**how))
 
-    found = compare(store, NAME, MODELS / fixture, jobs=2)
+    found = compare(store, NAME, MODELS / fixture, threads=2)
 
     assert (found.findings, found.notes) == ((), ())
     assert found.tensors == len({*_tensor_names(store)})
