@@ -15,7 +15,7 @@ def main() -> None:
     # numpy's linear algebra, which nobody uses here, would start a thread for each core.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        # Ctrl-C during the imports is no reason for a traceback.
+        # Ctrl-C during the imports should not end in a traceback.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from cli.main import run
 

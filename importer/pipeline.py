@@ -157,7 +157,7 @@ def import_model(
 
 
 def new_jobs(plan: Plan, store: Store, *, trusts: bool = True) -> list[Job]:
-    """The jobs of a plan whose blobs the store is not known to have; reads no source."""
+    """Return the jobs whose blobs the store is not known to have; reads no source."""
     known = Reuse(store, plan, trusts=trusts).present(plan.jobs)
     return [job for job, ref in zip(plan.jobs, known, strict=True) if ref is None]
 

@@ -64,7 +64,7 @@ class Chunk(NamedTuple):
         return sum(-(-read.span.nbytes // _ALIGNMENT) * _ALIGNMENT for read in self.reads)
 
     def views(self, buffer: memoryview) -> Iterator[memoryview]:
-        """Give the place of each array in a buffer of at least `room` bytes."""
+        """Yield the place of each array in a buffer of at least `room` bytes."""
         start = 0
         for read in self.reads:
             yield buffer[start : start + read.span.nbytes]
@@ -79,20 +79,20 @@ class _Source(NamedTuple):
 
 
 def cut(job: Job, size: int) -> Iterator[Chunk]:
-    """Give the chunks of a blob in the order of its data, each of about `size` source bytes."""
+    """Yield the chunks of a blob in the order of its data, each of about `size` source bytes."""
     if isinstance(job, FilePlan):
         return cut_file(job, size)
     return cut_tensors(job.tensors, size, start=len(job.header))
 
 
 def cut_file(plan: FilePlan, size: int) -> Iterator[Chunk]:
-    """Give the chunks of a file that is kept; an empty one has a chunk, too."""
+    """Yield the chunks of a file that is kept; an empty one has a chunk, too."""
     source = _Source((plan.nbytes,), [Extent(plan.file, 0, plan.nbytes)])
     return _cut(None, _FILE, [source], [(0, plan.nbytes)], size)
 
 
 def cut_tensors(tensors: Iterable[TensorPlan], size: int, *, start: int = 0) -> Iterator[Chunk]:
-    """Give the chunks of some tensors; a source without bytes has a chunk, too.
+    """Yield the chunks of some tensors; a source without bytes has a chunk, too.
 
     Args:
         start: offset in the blob of the first tensor's data.

@@ -37,7 +37,7 @@ class Executor(Protocol):
     def run(
         self, jobs: Iterable[_Job], work: Callable[[_Job], _Result]
     ) -> Iterator[tuple[_Job, _Result]]:
-        """Give each job with its result, in the order in which they are done.
+        """Yield each job with its result, in the order in which they are done.
 
         Args:
             jobs: taken one by one, as late as possible: an iterator may hold them back.
@@ -66,7 +66,7 @@ class Threads:
     def run(
         self, jobs: Iterable[_Job], work: Callable[[_Job], _Result]
     ) -> Iterator[tuple[_Job, _Result]]:
-        """Give each job with its result; see `Executor`."""
+        """Yield each job with its result; see `Executor`."""
         waiting = iter(jobs)
         turn = threading.Lock()
         done: SimpleQueue[tuple[_Job, _Result] | BaseException | _End] = SimpleQueue()

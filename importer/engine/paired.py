@@ -96,7 +96,7 @@ class _StoredParts:
         self._start = header.nbytes
 
     def parts(self, chunk: Chunk, done: int) -> Iterator[memoryview]:
-        """Give what there is for a chunk, of whose tensor `done` elements came before."""
+        """Yield what there is for a chunk, of whose tensor `done` elements came before."""
         tensor, count = chunk.tensor, len(chunk.elements)
         if tensor is None:
             yield self._read(0, done, count)

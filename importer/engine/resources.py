@@ -62,7 +62,7 @@ def memory(proc: Path = _PROC, mount: Path = _MOUNT) -> int | None:
 
 
 def affordable(threads: int, max_memory: int | None, *, quantizes: bool) -> int:
-    """The number of threads, at most `threads`, whose buffers and open files fit.
+    """Return the number of threads, at most `threads`, whose buffers and open files fit.
 
     Args:
         threads: that are wanted.
@@ -95,7 +95,7 @@ def _open_files() -> int:
 
 
 def _groups(controller: str, proc: Path, mount: Path) -> Iterator[Path]:
-    """The directories of our control group and those above it, of either version."""
+    """Yield the directories of our control group and those above it, of either version."""
     with contextlib.suppress(OSError, UnicodeDecodeError):
         for line in proc.read_text(encoding="utf-8").splitlines():
             number, _, rest = line.partition(":")

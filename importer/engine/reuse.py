@@ -30,7 +30,7 @@ class Fingerprint(NamedTuple):
 
 
 def extents_of(job: Job) -> Iterator[Extent]:
-    """Give what a blob is made from, each stored array or file, in the order of the plan."""
+    """Yield what a blob is made from, each stored array or file, in the order of the plan."""
     if isinstance(job, FilePlan):
         yield Extent(job.file, 0, job.file.size)
     else:
@@ -102,7 +102,7 @@ class Reuse:
     def look_up(self, job: Job, fingerprints: Sequence[Fingerprint]) -> BlobRef | None:
         """Return the blob that these fingerprints of a job's sources gave before, or None."""
         found = self._memo.product(_key(self._form(job), fingerprints))
-        # A plan knows every size: another one is no product of this plan.
+        # A plan knows every size: one of another size is not of this plan.
         return BlobRef(*found) if found is not None and found[1] == job.nbytes else None
 
     def note(self, job: Job, fingerprints: Sequence[Fingerprint], ref: BlobRef) -> None:
@@ -115,7 +115,7 @@ class Reuse:
         self._memo.note_product(_key(form, fingerprints), form, ref.digest, ref.size)
 
     def _form(self, job: Job) -> bytes:
-        """What decides, beside the bytes of its source, which blob a job gives."""
+        """Return what decides, besides the bytes of its sources, which blob a job gives."""
         if isinstance(job, FilePlan):
             return hashlib.sha256(b"file").digest()
         form = hashlib.sha256(job.header)

@@ -102,7 +102,7 @@ class WorkerPool:
         self._buffers.append(buffer)
 
     def read(self, job: Job) -> Iterator[tuple[Chunk, tuple[memoryview, ...]]]:
-        """Give the bytes that a blob is made from, each chunk's until the next."""
+        """Yield the bytes that a blob is made from, each chunk's until the next."""
         for chunk in cut(job, CHUNK):
             with self.buffer(chunk.room) as buffer:
                 yield chunk, self._read(chunk, buffer)

@@ -1,4 +1,4 @@
-"""The report of quality of a quantized model: a small blob beside the tensors."""
+"""The report of quality of a quantized model: a small blob next to the tensors."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _SLACK: Final = 1 + 2**-6
 
 
 def bound(spec: QuantSpec, dtype: str, found: Deviation) -> float:
-    """The largest relative RMSE of a tensor that was rounded to the nearest code, as MLX does.
+    """Return the largest relative RMSE of a tensor that was rounded to the nearest code, as MLX does.
 
     Let r be the root of the sum of a group's squares. No error in the group is larger than
     a * r + b; so the RMSE is at most root(group size) * a + b / RMS of the tensor.
@@ -124,7 +124,7 @@ class ErrorBoundCheck:
         return None
 
     def notes(self) -> Iterator[str]:
-        """What was found, for each type."""
+        """Yield what was found, a sentence for each type."""
         for kind, (error, name) in sorted(self._worst.items()):
             yield (
                 f"{self._counts[kind]} tensors were quantized to {kind} by another program; "
