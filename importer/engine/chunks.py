@@ -79,7 +79,7 @@ class _Source(NamedTuple):
 
 
 def cut(job: Job, size: int) -> Iterator[Chunk]:
-    """Yield the chunks of a blob in the order of its data, each of about `size` source bytes."""
+    """Yield the chunks of a blob in the order of its data, each of about `size` bytes."""
     if isinstance(job, FilePlan):
         return cut_file(job, size)
     return cut_tensors(job.tensors, size, start=len(job.header))
