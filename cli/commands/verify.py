@@ -72,7 +72,9 @@ def verify(
             opened.catalog.check_exists(name)
         with counting("verifying") as progress:
             workers = threads(jobs)
-            report = verify_store(opened, parsed, quick=quick, jobs=workers, progress=progress)
+            report = verify_store(
+                opened, parsed, quick=quick, threads=workers, progress=progress
+            )
             comparison = None
             if source is not None and not repair:
                 from importer.verification.compare import compare
