@@ -52,27 +52,27 @@ class GarbageCollector:
             BusyError: the lock was not free in time.
         """
         with contextlib.ExitStack() as stack:
-            grave = None
+            trash = None
             try:
-                grave = stack.enter_context(self.store.writing("")).folder
+                trash = stack.enter_context(self.store.writing("")).folder
             except OSError as error:
                 # Not even an empty folder fits: whoever runs gc now needs it most.
                 if not is_no_space(error):
                     raise
-            plan = self._run(grave)
+            plan = self._run(trash)
         self._prune_directories()
         return plan
 
-    def _run(self, grave: Path | None) -> GcPlan:
+    def _run(self, trash: Path | None) -> GcPlan:
         with self.store.lock.exclusive(self.wait):
             self.store.lock.check_effective("gc")
             self._sync_manifests()
-            plan = self._mark(grave)
-            self._sweep(plan, grave)
-        if grave is not None:
-            for name, kind in self.store.fs.entries(grave):
+            plan = self._mark(trash)
+            self._sweep(plan, trash)
+        if trash is not None:
+            for name, kind in self.store.fs.entries(trash):
                 if name.startswith(_GONE):
-                    _remove(self.store.fs, grave / name, kind)
+                    _remove(self.store.fs, trash / name, kind)
         return plan
 
     def _mark(self, own: Path | None) -> GcPlan:
@@ -84,15 +84,15 @@ class GarbageCollector:
         for directory in self.store.catalog.directories():
             self.store.fs.sync_directory(directory)
 
-    def _sweep(self, plan: GcPlan, grave: Path | None) -> None:
+    def _sweep(self, plan: GcPlan, trash: Path | None) -> None:
         fs, layout = self.store.fs, self.store.layout
-        doomed = [self.store.blobs.path(blob.digest) for blob in plan.blobs]
-        doomed += [layout.tmp / writer.folder for writer in plan.unfinished]
-        doomed += [layout.tmp / name for name in plan.litter]
-        doomed += [layout.quarantine / name for name, _ in plan.quarantined]
-        doomed += [layout.origins / digest.file_name for digest in plan.origins]
-        for number, path in enumerate(doomed):
-            if grave is not None and _moved(fs, path, grave / f"{_GONE}{number}"):
+        paths = [self.store.blobs.path(blob.digest) for blob in plan.blobs]
+        paths += [layout.tmp / writer.folder for writer in plan.unfinished]
+        paths += [layout.tmp / name for name in plan.leftovers]
+        paths += [layout.quarantine / name for name, _ in plan.quarantined]
+        paths += [layout.origins / digest.file_name for digest in plan.origins]
+        for number, path in enumerate(paths):
+            if trash is not None and _moved(fs, path, trash / f"{_GONE}{number}"):
                 continue
             if (seen := fs.status(path)) is not None:
                 _remove(fs, path, seen.kind)

@@ -17,7 +17,7 @@ from store.writer_folder import LOCK, PINS, PURPOSE, WriterId
 
 
 @dataclass(frozen=True, slots=True)
-class Doomed:
+class Unreferenced:
     """A blob that nothing names.
 
     Attributes:
@@ -56,16 +56,16 @@ class GcPlan:
         unfinished: folders of dead writers.
         quarantined: names in `quarantine/` with their bytes.
         kept: writers that live, or may live on another host.
-        litter: other names in `tmp/`.
+        leftovers: other names in `tmp/`.
         origins: where models were made from that no name is left of: digests of manifests.
         host: this one.
     """
 
-    blobs: tuple[Doomed, ...]
+    blobs: tuple[Unreferenced, ...]
     unfinished: tuple[Unfinished, ...]
     quarantined: tuple[tuple[str, int], ...]
     kept: tuple[WriterId, ...]
-    litter: tuple[str, ...]
+    leftovers: tuple[str, ...]
     origins: tuple[Digest, ...] = ()
     host: str = ""
 
@@ -87,7 +87,7 @@ class GcPlan:
     def is_empty(self) -> bool:
         """Whether there is nothing to remove."""
         return not (
-            self.blobs or self.unfinished or self.quarantined or self.litter or self.origins
+            self.blobs or self.unfinished or self.quarantined or self.leftovers or self.origins
         )
 
 
@@ -119,26 +119,26 @@ class Marking:
         named, manifests = self._named()
         alive: list[WriterId] = []
         dead: list[tuple[str, set[Digest]]] = []
-        litter: list[str] = []
+        leftovers: list[str] = []
         for folder, kind in _entries(fs, layout.tmp):
             if own is not None and folder == own.name:
                 continue
             identity = WriterId.parse(folder)
             if kind is not Kind.DIRECTORY or identity is None:
-                litter.append(folder)
+                leftovers.append(folder)
             elif self._is_alive(identity):
                 alive.append(identity)
                 named |= self._pins(folder)
             else:
                 dead.append((folder, self._pins(folder)))
-        doomed = self._unnamed(named)
-        sizes = {blob.digest: blob.size for blob in doomed}
+        unreferenced = self._unnamed(named)
+        sizes = {blob.digest: blob.size for blob in unreferenced}
         return GcPlan(
-            doomed,
+            unreferenced,
             tuple(self._unfinished(folder, pins, sizes) for folder, pins in dead),
             tuple(self._quarantined()),
             tuple(alive),
-            tuple(litter),
+            tuple(leftovers),
             tuple(self._unneeded_origins(manifests)),
             fs.machine()[0],
         )
@@ -182,23 +182,23 @@ class Marking:
         names = (pin.replace(":", "-", 1) for pin in text.split())
         return {digest for name in names if (digest := Digest.from_file_name(name))}
 
-    def _unnamed(self, named: set[Digest]) -> tuple[Doomed, ...]:
-        doomed: list[Doomed] = []
+    def _unnamed(self, named: set[Digest]) -> tuple[Unreferenced, ...]:
+        unreferenced: list[Unreferenced] = []
         if self.store.fs.status(self.store.layout.blobs) is None:
             return ()
         for _, digest, _ in self.store.blobs.digests():
             if digest is not None and digest not in named:
                 seen = self.store.blobs.status(digest)
-                doomed.append(Doomed(digest, seen.size if seen else 0))
-        return tuple(doomed)
+                unreferenced.append(Unreferenced(digest, seen.size if seen else 0))
+        return tuple(unreferenced)
 
     def _unfinished(
-        self, folder: str, pins: set[Digest], doomed: dict[Digest, int]
+        self, folder: str, pins: set[Digest], unreferenced: dict[Digest, int]
     ) -> Unfinished:
         path = self.store.layout.tmp / folder
         nbytes = sum(size for _, size in _sizes(self.store.fs, path))
         purpose = printable(self._read(path / PURPOSE))
-        going = sum(doomed.get(pin, 0) for pin in pins)
+        going = sum(unreferenced.get(pin, 0) for pin in pins)
         return Unfinished(folder, purpose, nbytes, len(pins), going)
 
     def _quarantined(self) -> Iterable[tuple[str, int]]:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
-import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final, NamedTuple
 
+from store.cache_database import CacheDatabase
 from store.digest import Digest
 from store.status import Status
-
-if TYPE_CHECKING:
-    import sqlite3
 
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS blob (
@@ -37,17 +32,34 @@ CREATE TABLE IF NOT EXISTS piece (
 """
 _VERSION: Final = 2
 """Of the schema: a memo of another one is made anew."""
-_BUSY_SECONDS: Final = 2.0
-_SAVE_EVERY: Final = 256
-_SAVE_SECONDS: Final = 1.0
-"""How much work a kill may cost, at most: what is not saved is made again."""
 _GRANULARITY_NS: Final = 2 * 10**9
 """Of the coarsest clock that stamps files (FAT), as nothing tells which one did."""
 
 _LARGEST: Final = 2**63 - 1
-_Identity = tuple[int, int, int, int]
 Pieces = dict[tuple[int, int], bytes]
 """Offset and size of parts of a source file, each with its fingerprint."""
+
+
+class BlobIdentity(NamedTuple):
+    """What tells whether the file of a blob is the one that was seen, times in nanoseconds."""
+
+    inode: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+
+
+class SourceIdentity(NamedTuple):
+    """What tells whether a source file is the one that was read.
+
+    Attributes:
+        changed_ns: the later of mtime and ctime: `cp -p` and `touch` set back the one alone.
+    """
+
+    device: int
+    inode: int
+    size: int
+    changed_ns: int
 
 
 class Memo:
@@ -60,46 +72,40 @@ class Memo:
 
     def __init__(self, path: Path | None) -> None:
         """Open the memo at `path`, or one that forgets, in memory, for None."""
-        self._path = path
         self._mutex = threading.Lock()
-        self._connection: sqlite3.Connection | None = None
-        # One transaction for each blob would cost more than the blob, and a long one would
-        # lock other processes out: notes wait here. What a crash forgets is made again.
-        self._blobs: dict[str, _Identity] = {}
-        self._unsaved: dict[str, list[tuple[object, ...]]] = {}
+        self._database = CacheDatabase(path, _SCHEMA, _VERSION)
+        # Blobs whose rows the database does not have yet.
+        self._unsaved_blobs: dict[str, BlobIdentity] = {}
         # When this process looked at each source: its notes are of that look alone, since
         # another process may have looked at another file under the same path.
         self._looks: dict[bytes, int] = {}
-        self._saved = time.monotonic()
 
     def knows(self, digest: Digest, status: Status) -> bool:
         """Whether this very file was seen to hold the bytes of `digest`."""
         with self._mutex:
-            noted = self._blobs.get(digest.hex)
+            noted: tuple[object, ...] | None = self._unsaved_blobs.get(digest.hex)
             if noted is None:
                 query = "SELECT inode, size, mtime_ns, ctime_ns FROM blob WHERE digest = ?"
-                noted = self._one(query, (digest.hex,))
+                noted = self._database.one(query, (digest.hex,))
         return noted == _identity(status)
 
     def note(self, digest: Digest, status: Status) -> None:
         """Remember that this file holds the bytes of `digest`."""
         with self._mutex:
-            identity = self._blobs[digest.hex] = _identity(status)
+            identity = self._unsaved_blobs[digest.hex] = _identity(status)
             self._later("REPLACE INTO blob VALUES (?,?,?,?,?)", (digest.hex, *identity))
 
     def forget(self, digest: Digest) -> None:
         """Drop what is known of a blob."""
         with self._mutex:
             self._save()
-            self._blobs.pop(digest.hex, None)
-            self._run("DELETE FROM blob WHERE digest = ?", [(digest.hex,)])
+            self._database.run("DELETE FROM blob WHERE digest = ?", [(digest.hex,)])
 
     def clear(self) -> None:
         """Forget every blob, so that none is believed unread."""
         with self._mutex:
             self._save()
-            self._blobs.clear()
-            self._run("DELETE FROM blob", [()])
+            self._database.run("DELETE FROM blob", [()])
 
     def seed(self, *, create: bool) -> int | None:
         """The secret that fingerprints of this store are seeded with, or None without one.
@@ -112,17 +118,18 @@ class Memo:
         """
         query = "SELECT seed FROM secret"
         with self._mutex:
-            row = self._one(query)
+            row = self._database.one(query)
             if row is None and create:
+                insert = "INSERT OR IGNORE INTO secret VALUES (1, ?)"
                 fresh = int.from_bytes(os.urandom(7), "little")
-                self._run("INSERT OR IGNORE INTO secret VALUES (1, ?)", [(fresh,)], create=True)
-                row = self._one(query)
+                self._database.run(insert, [(fresh,)], create=True)
+                row = self._database.one(query)
         return row[0] if row and type(row[0]) is int and 0 <= row[0] < 1 << 64 else None
 
     def product(self, key: bytes) -> tuple[Digest, int] | None:
         """The digest and size of the blob that these fingerprints gave, if that is known."""
         with self._mutex:
-            row = self._one("SELECT digest, size FROM product WHERE key = ?", (key,))
+            row = self._database.one("SELECT digest, size FROM product WHERE key = ?", (key,))
         # SQLite notices a torn page, but not a flipped bit in a value.
         found = Digest.from_file_name(f"sha256-{row[0]}") if row else None
         return (found, row[1]) if row and found and type(row[1]) is int else None
@@ -130,7 +137,8 @@ class Memo:
     def has_product(self, header: bytes) -> bool:
         """Whether any blob with this header (its SHA-256) was made."""
         with self._mutex:
-            return self._one("SELECT 1 FROM product WHERE header = ?", (header,)) is not None
+            query = "SELECT 1 FROM product WHERE header = ?"
+            return self._database.one(query, (header,)) is not None
 
     def note_product(self, key: bytes, header: bytes, digest: Digest, size: int) -> None:
         """Remember which blob some fingerprints and a header gave."""
@@ -138,14 +146,15 @@ class Memo:
         with self._mutex:
             self._later("REPLACE INTO product VALUES (?,?,?,?)", row)
 
-    def pieces(self, path: Path, identity: _Identity) -> Pieces:
+    def pieces(self, path: Path, identity: SourceIdentity) -> Pieces:
         """What is known of a source file that still has this identity; none otherwise.
 
         A file that was written within the clock's granularity of the last look may have been
         written again without a trace, so it is not believed (as git's "racy" entries).
 
         Args:
-            identity: device, inode, size, time of the last change.
+            path: of the source file.
+            identity: that it has now.
         """
         key = os.fsencode(path)
         query = "SELECT offset, nbytes, fingerprint FROM piece WHERE path = ? AND looked_ns = ?"
@@ -153,19 +162,19 @@ class Memo:
             looked = self._look(key, identity)
             if looked is None:
                 return {}
-            rows = self._run(query, [(key, looked)])
+            rows = self._database.run(query, [(key, looked)])
             # One flipped bit makes a text of a blob.
             return {(at, size): found for at, size, found in rows if type(found) is bytes}
 
-    def has_pieces(self, path: Path, identity: _Identity) -> bool:
+    def has_pieces(self, path: Path, identity: SourceIdentity) -> bool:
         """Whether `pieces` would give any; they are not read, of which there may be 100 000."""
         key = os.fsencode(path)
         query = "SELECT 1 FROM piece WHERE path = ? AND looked_ns = ? LIMIT 1"
         with self._mutex:
             looked = self._look(key, identity)
-            return looked is not None and self._one(query, (key, looked)) is not None
+            return looked is not None and self._database.one(query, (key, looked)) is not None
 
-    def look_at(self, path: Path, identity: _Identity, now_ns: int) -> None:
+    def look_at(self, path: Path, identity: SourceIdentity, now_ns: int) -> None:
         """Begin to take notes of a source file as it is now, and forget what it was."""
         key = (os.fsencode(path),)
         with self._mutex:
@@ -173,7 +182,7 @@ class Memo:
                 self._looks[key[0]] = looked  # it is as it was: go on
                 return
             self._looks[key[0]] = now_ns
-            self._run("DELETE FROM piece WHERE path = ?", [key], create=True)
+            self._database.run("DELETE FROM piece WHERE path = ?", [key], create=True)
             self._later("REPLACE INTO source VALUES (?,?,?,?,?,?)", (*key, *identity, now_ns))
 
     def note_piece(self, path: Path, offset: int, nbytes: int, fingerprint: bytes) -> None:
@@ -193,88 +202,26 @@ class Memo:
         """Write what is pending; the memo may be used again afterwards."""
         with self._mutex:
             self._save()
-            self._disconnect()
+            self._database.disconnect()
 
-    def _look(self, key: bytes, identity: _Identity) -> int | None:
+    def _look(self, key: bytes, identity: SourceIdentity) -> int | None:
         """When a source file was last looked at, if it is as it was then."""
         query = "SELECT device, inode, size, changed_ns, looked_ns FROM source WHERE path = ?"
-        row = self._one(query, (key,))
+        row = self._database.one(query, (key,))
         if row is None or row[:4] != identity or type(row[4]) is not int:
             return None
-        return row[4] if identity[3] < row[4] - _GRANULARITY_NS else None
+        return row[4] if identity.changed_ns < row[4] - _GRANULARITY_NS else None
 
     def _later(self, statement: str, row: tuple[object, ...]) -> None:
-        rows = self._unsaved.setdefault(statement, [])
-        rows.append(row)
-        if len(rows) >= _SAVE_EVERY or time.monotonic() - self._saved > _SAVE_SECONDS:
-            self._save()
+        if self._database.later(statement, row):
+            self._unsaved_blobs.clear()
 
     def _save(self) -> None:
-        for statement, rows in self._unsaved.items():
-            self._run(statement, rows, create=True)
-        self._unsaved.clear()
-        self._blobs.clear()
-        self._saved = time.monotonic()
-
-    def _one(self, query: str, row: tuple[object, ...] = ()) -> tuple[Any, ...] | None:
-        rows = self._run(query, [row])
-        return rows[0] if rows else None
-
-    def _run(
-        self, statement: str, rows: Sequence[tuple[object, ...]], *, create: bool = False
-    ) -> list[Any]:
-        if not (create or self._connection or (self._path and self._path.exists())):
-            return []  # whoever only asks writes nothing, least of all into another's store
-        import sqlite3  # noqa: PLC0415 - 8 ms that only commands with a memo should pay
-
-        # Read again before it is made anew: SQLite calls a read that failed damage, too.
-        for mend in (self._disconnect, self._start_over, self._disconnect):
-            try:
-                database = self._open()
-                with database:
-                    if len(rows) == 1:
-                        return database.execute(statement, rows[0]).fetchall()
-                    database.executemany(statement, rows)
-                    return []
-            except (sqlite3.OperationalError, OverflowError):
-                break  # locked for long, read-only, a full disk, 64 bits: not known
-            except (sqlite3.DatabaseError, UnicodeDecodeError, MemoryError):
-                # A damaged statement is quoted in the message, whatever its bytes are; a
-                # damaged length is more than any memory has.
-                mend()
-        return []
-
-    def _open(self) -> sqlite3.Connection:
-        import sqlite3  # noqa: PLC0415 - see above
-
-        if self._connection is None:
-            if self._path is not None and self._path.is_symlink():
-                self._path.unlink()  # else we would write where it leads
-            self._connection = sqlite3.connect(
-                self._path or ":memory:", timeout=_BUSY_SECONDS, check_same_thread=False
-            )
-            # A cache needs no durability: what a power cut damages is made anew.
-            self._connection.execute("PRAGMA synchronous = OFF")
-            (version,) = self._connection.execute("PRAGMA user_version").fetchone()
-            if version not in {0, _VERSION}:
-                raise sqlite3.DatabaseError("another version of the memo")
-            self._connection.executescript(_SCHEMA)
-            self._connection.execute(f"PRAGMA user_version = {_VERSION}")
-        return self._connection
-
-    def _disconnect(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-
-    def _start_over(self) -> None:
-        self._disconnect()
-        if self._path is not None:
-            for suffix in ("", "-journal"):
-                with contextlib.suppress(OSError):
-                    Path(f"{self._path}{suffix}").unlink()
+        self._database.save()
+        self._unsaved_blobs.clear()
 
 
-def _identity(status: Status) -> _Identity:
+def _identity(status: Status) -> BlobIdentity:
     # SQLite's integers have 63 bits and a sign; some file systems use 64 for inodes.
-    return (status.inode & _LARGEST, status.size, status.mtime_ns, status.ctime_ns)
+    inode = status.inode & _LARGEST
+    return BlobIdentity(inode, status.size, status.mtime_ns, status.ctime_ns)

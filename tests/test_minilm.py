@@ -56,7 +56,7 @@ def test_every_blob_loads_with_safetensors_and_mlx(store, manifest):
 
 
 def test_verify_is_clean(store):
-    report = verify(store, jobs=2)
+    report = verify(store, threads=2)
 
     assert report.findings == ()
     assert report.models == 1

@@ -77,7 +77,7 @@ def verify(
                 opened,
                 parsed,
                 quick=quick,
-                jobs=workers,
+                threads=workers,
                 progress=lambda *counted: listen(Verified(*counted)),
             )
             comparison = None

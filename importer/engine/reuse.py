@@ -13,7 +13,7 @@ from importer.codecs.transcode import Copy
 from importer.planning.plan import FilePlan, Job, Plan
 from importer.sources.file import Extent, SourceFile
 from store import BlobRef, Store
-from store.memo import Pieces
+from store.memo import Pieces, SourceIdentity
 
 
 class Fingerprint(NamedTuple):
@@ -137,10 +137,10 @@ def was_imported(store: Store, file: SourceFile) -> bool:
     return store.memo.has_pieces(file.location, _identity(file))
 
 
-def _identity(file: SourceFile) -> tuple[int, int, int, int]:
+def _identity(file: SourceFile) -> SourceIdentity:
     seen = file.identity
-    # The later of the two times: `cp -p` and `touch` set the one back, not the other.
-    return seen.device, seen.inode, seen.size, max(seen.mtime_ns, seen.ctime_ns)
+    changed_ns = max(seen.mtime_ns, seen.ctime_ns)
+    return SourceIdentity(seen.device, seen.inode, seen.size, changed_ns)
 
 
 def _key(form: bytes, fingerprints: Iterable[Fingerprint]) -> bytes:

@@ -33,7 +33,7 @@ _SLACK: Final = 1 + 2**-6
 
 
 def bound(spec: QuantSpec, dtype: str, found: Deviation) -> float:
-    """Return the largest relative RMSE of a tensor that is rounded to the nearest code, as in MLX.
+    """Return the largest relative RMSE of a tensor rounded to the nearest code, as in MLX.
 
     Let r be the root of the sum of a group's squares. No error in the group is larger than
     a * r + b; so the RMSE is at most root(group size) * a + b / RMS of the tensor.

@@ -14,7 +14,7 @@ from store.errors import IngotError
 from store.fs import FileSystem
 from store.manifest import CONFIG_MEDIA_TYPE
 from store.mark import Marking
-from store.memo import Memo
+from store.memo import Memo, SourceIdentity
 from store.text import is_printable
 from store.writer_folder import PINS, PURPOSE
 from tests.fuzz.scratch import SCRATCH
@@ -22,7 +22,7 @@ from tests.fuzz.scratch import SCRATCH
 DIGEST = Digest("0123456789abcdef" * 4)
 NAME = ModelName.parse("m")
 PATH = Path("/models/m/model.safetensors")
-IDENTITY = (1, 2, 3, 4)
+IDENTITY = SourceIdentity(1, 2, 3, 4)
 
 
 def memo(data: bytes) -> None:

@@ -266,7 +266,7 @@ def test_a_directory_in_quarantine_is_removed_whole(store):
 def test_litter_in_tmp_is_removed(store):
     (store.layout.tmp / "VERSION-1").write_bytes(b"1\n")
 
-    assert collect(store).litter == ("VERSION-1",)
+    assert collect(store).leftovers == ("VERSION-1",)
     assert list(store.layout.tmp.iterdir()) == []
 
 

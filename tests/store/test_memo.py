@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from store.memo import Memo
+from store.memo import Memo, SourceIdentity
 from store.status import Kind, Status
 from tests.store.builders import digest_of
 
@@ -233,7 +233,7 @@ def test_asking_makes_no_file(memo, path):
 
 
 def test_a_memo_that_is_locked_knows_nothing(memo, path, monkeypatch):
-    monkeypatch.setattr("store.memo._BUSY_SECONDS", 0)
+    monkeypatch.setattr("store.cache_database._BUSY_SECONDS", 0)
     memo.note(DIGEST, SEEN)
     memo.close()
     holder = sqlite3.connect(path)
@@ -277,7 +277,7 @@ def test_threads_may_share_a_memo(memo):
 # Fingerprints of the parts of source files.
 
 SOURCE = Path("/models/source/model.safetensors")
-OLD, NEW = (1, 2, 3, 10**18), (1, 2, 3, 2 * 10**18)
+OLD, NEW = SourceIdentity(1, 2, 3, 10**18), SourceIdentity(1, 2, 3, 2 * 10**18)
 LATER = 4 * 10**18
 
 
@@ -311,13 +311,13 @@ def test_the_pieces_of_a_file_that_changed_are_not_known(memo, place):
     memo.note_piece(SOURCE, 8, 16, b"print")
     memo.close()
 
-    identity = tuple(value + (place == index) for index, value in enumerate(OLD))
+    identity = SourceIdentity(*(value + (at == place) for at, value in enumerate(OLD)))
     assert memo.pieces(SOURCE, identity) == {}
     assert not memo.has_pieces(SOURCE, identity)
 
 
 def test_a_file_that_was_written_a_moment_before_the_look_is_not_believed(memo):
-    look(memo, now_ns=OLD[3] + 10**9)
+    look(memo, now_ns=OLD.changed_ns + 10**9)
     memo.note_piece(SOURCE, 8, 16, b"print")
     memo.close()
 

@@ -107,7 +107,7 @@ def test_findings_are_the_same_in_any_number_of_threads(store, jobs):
     for path in sorted(store.layout.blobs.iterdir())[::2]:
         path.unlink()
 
-    subjects = [finding.subject for finding in verify(store, jobs=jobs).findings]
+    subjects = [finding.subject for finding in verify(store, threads=jobs).findings]
 
     assert subjects == sorted(subjects)
     assert len(subjects) == 3
@@ -523,7 +523,7 @@ def test_a_signal_does_not_wait_for_a_large_blob(tmp_path):
         large = rest[0].stat().st_size
     with Store(tmp_path, Interrupted(first.name)) as store:
         with pytest.raises(KeyboardInterrupt):
-            verify(store, jobs=2)
+            verify(store, threads=2)
 
         assert 0 < store.fs.reads < large
 

@@ -61,15 +61,15 @@ def _imports() -> Iterator[Bug]:
         "a source that was written a moment ago is as it was",
         "store",
         "store/memo",
-        "identity[3] < row[4] - _GRANULARITY_NS",
-        "identity[3] <= row[4]",
+        "identity.changed_ns < row[4] - _GRANULARITY_NS",
+        "identity.changed_ns <= row[4]",
     )
     yield bug(
         "a killed import has noted nothing",
         "store",
-        "store/memo",
-        "if len(rows) >= _SAVE_EVERY or time.monotonic() - self._saved > _SAVE_SECONDS:",
-        "if not rows:",
+        "store/cache_database",
+        "len(rows) >= _SAVE_EVERY or time.monotonic() - self._saved > _SAVE_SECONDS",
+        "not rows",
     )
     yield bug(
         "a source that changes meanwhile is not noticed",

@@ -47,14 +47,14 @@ def _trust() -> Iterator[Bug]:
         "seen = os.stat(path)",
     )
     yield bug(
-        "verify hashes nothing", "F", "store/verify", "if not self.quick", "if self is None"
+        "verify hashes nothing", "F", "store/blob_check", "if not self.quick", "if self is None"
     )
     yield bug(
         "verify names one model",
         "F",
-        "store/verify",
-        "        names = tuple(sorted({str(use.name) for use in uses}))\n        seen",
-        "        names = tuple(sorted({str(use.name) for use in uses}))[:1]\n        seen",
+        "store/blob_check",
+        "        names = _names(uses)\n        seen",
+        "        names = _names(uses)[:1]\n        seen",
     )
     yield bug(
         "a gap in a blob is not seen",
