@@ -1,4 +1,4 @@
-"""Immutable bytes by digest."""
+"""Blobs: immutable files named by the digest of their bytes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _silent(_: int) -> None: ...
 
 @dataclass(frozen=True, slots=True)
 class BlobRef:
-    """A blob: what it hashes to and its size in bytes."""
+    """The digest and the size in bytes of a blob."""
 
     digest: Digest
     size: int
@@ -42,12 +42,12 @@ class CommitOutcome(StrEnum):
     REUSED = "reused"
     """The store had it, and knew it to be good."""
     RENEWED = "renewed"
-    """The store had a file of that name and size which nobody vouched for; the fresh copy,
-    which costs nothing more, took its place."""
+    """The store had a file of that name and size that it did not know to be good; the fresh
+    copy, which costs nothing more, took its place."""
     HEALED = "healed"
     """The store had a bad file under its name, which is in quarantine now."""
     REFUSED = "refused"
-    """It is not what was wanted, and was not put into the store."""
+    """It is not one of the blobs that the writer accepts, and is not in the store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +59,20 @@ class BlobStore:
     memo: Memo
 
     def path(self, digest: Digest) -> Path:
-        """Where the blob is, if it is there."""
+        """Return where the blob belongs, whether it is there or not."""
         return self.layout.blobs / digest.file_name
 
     def status(self, digest: Digest) -> Status | None:
-        """Look at the blob's file; None where there is none."""
+        """Look at the file of the blob; return None where there is none."""
         return self.fs.status(self.path(digest))
 
     def holds(self, ref: BlobRef) -> bool:
-        """Whether a regular file of the right name and size is there."""
+        """Return whether a regular file of the right name and size is there."""
         seen = self.status(ref.digest)
         return seen is not None and seen.kind is Kind.FILE and seen.size == ref.size
 
-    def vouches_for(self, ref: BlobRef) -> bool:
-        """Whether a file is there that was seen to hold the bytes of `ref`."""
+    def is_known_good(self, ref: BlobRef) -> bool:
+        """Return whether a file is there that the memo knows to hold the bytes of `ref`."""
         seen = self.status(ref.digest)
         return (
             seen is not None
@@ -82,7 +82,7 @@ class BlobStore:
         )
 
     def digests(self) -> Iterator[tuple[str, Digest | None, Kind]]:
-        """List `blobs/`: file name, digest where the name is one, kind."""
+        """List `blobs/`: each file name, the digest where the name is one, and the kind."""
         for name, kind in self.fs.entries(self.layout.blobs):
             yield name, Digest.from_file_name(name), kind
 
@@ -100,7 +100,7 @@ class BlobStore:
         except OSError as error:
             if error.errno not in _NO_FILE:
                 raise
-            message = f"blob {digest} is no regular file"
+            message = f"blob {digest} is not a regular file"
             raise IntegrityError(message, code="E_BLOB_KIND") from error
         try:
             yield file
@@ -160,7 +160,7 @@ class BlobStore:
         self.fs.rename(bad, self._place_for(bad))
 
     def digest_of(self, file: File, progress: Callable[[int], None] = _silent) -> Digest:
-        """Hash an open file from its beginning, telling `progress` of each chunk's bytes."""
+        """Hash an open file from its beginning; call `progress` with the size of each chunk."""
         sha256 = hashlib.sha256()
         buffer = memoryview(bytearray(_HASH_CHUNK))
         offset = 0
@@ -193,5 +193,5 @@ class BlobStore:
 
 
 def missing(digest: Digest) -> IntegrityError:
-    """Say that a blob is not there."""
+    """Return the error that says that a blob is not there."""
     return IntegrityError(f"blob {digest} is missing", code="E_BLOB_MISSING")

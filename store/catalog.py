@@ -1,4 +1,4 @@
-"""Names: which manifest a name means, read, replaced and removed atomically."""
+"""Names of models: the manifest behind each, read, replaced and removed atomically."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Entry(NamedTuple):
 
     Attributes:
         path: of the file.
-        name: of the model, or None where the path is none.
-        why: why the path is no model's, or empty.
+        name: of the model, or None where the path is not that of one.
+        why: why the path is not that of a model; empty where it is.
     """
 
     path: Path
@@ -72,7 +72,7 @@ class Catalog:
     layout: Layout
 
     def path(self, name: ModelName) -> Path:
-        """Where the manifest of `name` is, if it is there."""
+        """Return where the manifest of `name` is, if it is there."""
         return self.layout.manifests.joinpath(*name.parts)
 
     def get(self, name: ModelName) -> StoredManifest:
@@ -132,12 +132,12 @@ class Catalog:
         return StoredManifest(name, data, seen.mtime_ns)
 
     def entries(self) -> Iterator[Entry]:
-        """Walk `manifests/` in name order; what is no model's path is given with a reason."""
+        """Walk `manifests/` in the order of names; what is not a model comes with a reason."""
         if self.fs.status(self.layout.manifests) is not None:
             yield from self._walk(self.layout.manifests, ())
 
     def directories(self) -> list[Path]:
-        """Every directory below and with `manifests/`, the deepest first."""
+        """Return `manifests/` and every directory below it, the deepest first."""
         found: list[Path] = []
         waiting = [self.layout.manifests]
         while waiting:

@@ -26,7 +26,7 @@ class Digest:
     def __post_init__(self) -> None:
         if not _is_hex(self.hex):
             raise IntegrityError(
-                f"`{printable(self.hex, 80)}` is no SHA-256, expected 64 lower-case "
+                f"`{printable(self.hex, 80)}` is not a SHA-256, expected 64 lower-case "
                 "hexadecimal digits",
                 code="E_DIGEST",
             )
@@ -40,7 +40,7 @@ class Digest:
     def parse(cls, text: str) -> Digest:
         """Read `sha256:<hex>`, the one spelling that a manifest may use.
 
-        Two accepted spellings are how another store lost live blobs (reliability.md 5.8).
+        Another store accepted two spellings, and so lost blobs that were in use.
 
         Raises:
             IntegrityError: any other spelling.
@@ -48,21 +48,21 @@ class Digest:
         algorithm, separator, encoded = text.partition(":")
         if algorithm != "sha256" or not separator:
             raise IntegrityError(
-                f"`{printable(text, 80)}` is no digest, expected `sha256:` and 64 hexadecimal "
-                "digits",
+                f"`{printable(text, 80)}` is not a digest, expected `sha256:` and 64 "
+                "hexadecimal digits",
                 code="E_DIGEST",
             )
         return cls(encoded)
 
     @classmethod
     def from_file_name(cls, name: str) -> Digest | None:
-        """Read `sha256-<hex>`, or None for any other file name."""
+        """Read `sha256-<hex>`; return None for any other file name."""
         prefix, _, encoded = name.partition("-")
         return cls(encoded) if prefix == "sha256" and _is_hex(encoded) else None
 
     @property
     def file_name(self) -> str:
-        """`sha256-<hex>`: a dash, because a colon is no file name everywhere."""
+        """`sha256-<hex>`: a dash, because not every system has file names with a colon."""
         return f"sha256-{self.hex}"
 
     @property

@@ -46,6 +46,6 @@ def check_length(fs: FileSystem, file: File, nbytes: int) -> None:
 
 
 def short_write(path: Path, actual: int, written: int) -> IntegrityError:
-    """Say that a file does not have the bytes that were written."""
+    """Return the error that says that a file does not have the bytes that were written."""
     message = f"`{path}` has {actual} bytes after {written} were written"
     return IntegrityError(message, code="E_SHORT_WRITE")

@@ -99,7 +99,7 @@ _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 def is_no_space(error: OSError) -> bool:
-    """Whether the file system, the quota or the size limit was full."""
+    """Return whether the file system, the quota or the size limit was full."""
     return error.errno in _NO_SPACE
 
 
@@ -107,7 +107,7 @@ _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
 def is_exhausted(error: OSError) -> bool:
-    """Whether descriptors or memory ran out: nothing is wrong with the file."""
+    """Return whether descriptors or memory ran out: nothing is wrong with the file."""
     return error.errno in _EXHAUSTED
 
 
@@ -123,5 +123,5 @@ def from_os_error(error: OSError) -> IngotError:
 
 
 def in_words(error: IngotError | OSError) -> str:
-    """Say what failed as part of a finding, without python's `[Errno 5]`."""
+    """Return what failed as part of a finding, without python's `[Errno 5]`."""
     return str(from_os_error(error) if isinstance(error, OSError) else error)

@@ -44,7 +44,7 @@ class Report:
     """What a verification saw.
 
     Attributes:
-        notes: what is no error, such as the leavings of a killed writer.
+        notes: what is not an error, such as what a killed writer left behind.
         nbytes: that were hashed.
     """
 

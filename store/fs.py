@@ -1,4 +1,4 @@
-"""The store's only door to the file system: some twenty system calls.
+"""The file system: the only way to it for the store, some twenty system calls.
 
 Everything else in this package takes a `FileSystem` as argument, so that a simulated one
 can stand in, fail at any call and lose what was not synced (tests/store/sim_fs.py).
@@ -71,7 +71,7 @@ class FileSystem:
                 offset += count
 
     def reserve(self, file: File, nbytes: int) -> None:
-        """Set aside the space that a file will need, if the file system can."""
+        """Reserve the space that a file will need, if the file system can."""
         from store import linux  # noqa: PLC0415 - ctypes is for those who write much
 
         with _naming(file.path):
@@ -137,7 +137,7 @@ class FileSystem:
         os.rename(source, target)
 
     def link(self, source: Path, target: Path) -> None:
-        """Give a file a second name."""
+        """Make a hard link: a second name of a file."""
         os.link(source, target, follow_symlinks=False)
 
     def unlink(self, path: Path) -> None:
@@ -158,7 +158,7 @@ class FileSystem:
             return sorted((entry.name, kind_of_entry(entry)) for entry in scan)
 
     def status(self, path: Path) -> Status | None:
-        """Look at a path without following it; None where there is nothing."""
+        """Look at a path without following links; return None where there is nothing."""
         try:
             seen = os.lstat(path)
         except (FileNotFoundError, NotADirectoryError):
@@ -170,22 +170,22 @@ class FileSystem:
         return status_from(os.fstat(file.descriptor))
 
     def free(self, path: Path) -> Free:
-        """Ask what the file system of `path` still admits for us."""
+        """Return how much space and how many files the file system of `path` has left."""
         seen = os.statvfs(path)
         block = seen.f_frsize or seen.f_bsize
         # btrfs and friends count no inodes and report zero of zero.
         return Free(seen.f_bavail * block, block, seen.f_favail if seen.f_files else None)
 
     def machine(self) -> tuple[str, str]:
-        """Name this machine and its boot: host name and boot id, each fit for a file name."""
+        """Return host name and boot id of this machine, each fit for a file name."""
         return _fit(os.uname().nodename), _fit(_boot_id())
 
     def process(self) -> int:
-        """The process id."""
+        """Return the process id."""
         return os.getpid()
 
     def try_lock(self, path: Path, *, exclusive: bool) -> File | None:
-        """Take an flock without waiting; None while somebody else is in the way.
+        """Take an flock without waiting; return None while somebody else holds it.
 
         The lock lives as long as the returned file is open, and dies with the process.
         """

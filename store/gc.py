@@ -33,7 +33,7 @@ class GarbageCollector:
     wait: float = WAIT
 
     def plan(self) -> GcPlan:
-        """Say what a run would remove, without removing or writing anything."""
+        """Return what a run would remove, without removing or writing anything."""
         if self.store.fs.status(self.store.layout.locks) is None:
             # None of our writers was ever here: a store of Ollama stays as it is.
             return self._mark(None)
@@ -43,8 +43,8 @@ class GarbageCollector:
     def run(self) -> GcPlan:
         """Remove what nothing names and return it.
 
-        Doomed files are renamed away under the lock and unlinked after it, so that writers
-        wait for moments only.
+        Files are renamed away under the lock and unlinked after it, so that writers wait for
+        moments only.
 
         Raises:
             IntegrityError: a manifest cannot be read; nothing was removed.

@@ -15,7 +15,7 @@ _T = TypeVar("_T")
 
 
 class JsonError(ValueError):
-    """The bytes are no JSON that we accept; `code` is a stable word."""
+    """The bytes are not JSON that we accept; `code` is a stable word."""
 
     def __init__(self, message: str, code: str = "E_JSON") -> None:
         super().__init__(message)
@@ -55,7 +55,7 @@ def loads(data: bytes, *, floats: bool = False, constants: bool = False) -> Json
         message = f"nested deeper than {limits.JSON_DEPTH}"
         raise JsonError(message, "E_JSON_DEPTH") from error
     except ValueError as error:
-        # An integer of more than 4300 digits is a ValueError that is no JSONDecodeError.
+        # An integer of more than 4300 digits is a ValueError and not a JSONDecodeError.
         code = "E_JSON" if isinstance(error, json.JSONDecodeError) else "E_JSON_NUMBER"
         raise JsonError(str(error).split(";")[0], code) from error
     _check_depth(value)
@@ -98,7 +98,7 @@ def _reject_duplicates(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
 
 
 def _reject_constant(text: str) -> NoReturn:
-    raise JsonError(f"`{text}` is no JSON number", "E_JSON_NUMBER")
+    raise JsonError(f"`{text}` is not a JSON number", "E_JSON_NUMBER")
 
 
 def _finite_float(text: str) -> float:
@@ -116,7 +116,7 @@ def _not_minus_zero(text: str) -> int:
 
 
 def _reject_float(text: str) -> NoReturn:
-    raise JsonError(f"`{text[:40]}` is no integer", "E_JSON_NUMBER")
+    raise JsonError(f"`{text[:40]}` is not an integer", "E_JSON_NUMBER")
 
 
 def _check_depth(value: Json) -> None:

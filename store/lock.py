@@ -1,4 +1,4 @@
-"""The store's lock: writers share it for moments, gc excludes them for moments."""
+"""The lock of the store: writers share it for moments, gc excludes them for moments."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class StoreLock:
 
     Shared: pass `gate`, take `store`, leave `gate`. Exclusive: hold `gate`, then take `store`.
     Whoever waits for exclusive use holds the gate, so newcomers queue behind; with one file
-    gc waited as long as writers kept coming (5.5 s against 0.06 s, reliability.md 2.2).
+    gc waited for as long as writers kept coming (measured: 5.5 s against 0.06 s).
     """
 
     fs: FileSystem
@@ -31,7 +31,11 @@ class StoreLock:
 
     @contextlib.contextmanager
     def shared(self) -> Iterator[None]:
-        """Keep gc out for a moment; never hash, copy or sync data meanwhile."""
+        """Hold the lock with other writers; never hash, copy or sync data meanwhile.
+
+        Raises:
+            BusyError: gc did not leave in time, so it hangs.
+        """
         held = self._take_shared(time.monotonic() + _SHARED_WAIT)
         try:
             yield
@@ -40,10 +44,10 @@ class StoreLock:
 
     @contextlib.contextmanager
     def exclusive(self, wait: float) -> Iterator[None]:
-        """Keep everybody out.
+        """Hold the lock alone.
 
         Args:
-            wait: seconds to wait for those who are in.
+            wait: seconds to wait for the others.
 
         Raises:
             BusyError: they did not leave in time.
@@ -60,7 +64,7 @@ class StoreLock:
             self.fs.close(gate)
 
     def is_effective(self) -> bool:
-        """Whether locks exclude anybody here; ask while holding the exclusive lock.
+        """Return whether locks exclude anybody here; call this while holding the lock alone.
 
         On some network file systems flock succeeds for everyone (huggingface_hub #4228).
         """
@@ -71,10 +75,10 @@ class StoreLock:
         return False
 
     def check_effective(self, who: str) -> None:
-        """Refuse to go on where locks exclude nobody; ask while holding the exclusive lock.
+        """Refuse to go on where locks exclude nobody; call this while holding the lock alone.
 
         Args:
-            who: is told that it cannot work, such as `gc`.
+            who: what cannot work then, such as `gc`.
 
         Raises:
             UnsupportedError: they exclude nobody.

@@ -89,7 +89,7 @@ class Layer:
         return self.media_type in FILE_TYPES or named_license
 
     def to_json(self) -> dict[str, Json]:
-        """Give the layer's fields in Ollama's order, then ours, then the unknown."""
+        """Return the layer's fields in Ollama's order, then ours, then the unknown."""
         document: dict[str, Json] = {
             "mediaType": self.media_type,
             "digest": str(self.digest),
@@ -170,13 +170,13 @@ class Manifest:
         except JsonError as error:
             _bad(where, str(error))
         if not isinstance(document, dict):
-            _bad(where, "is no JSON object")
+            _bad(where, "is not a JSON object")
         version, layers = document.get("schemaVersion"), document.get("layers")
         media_type = document.get("mediaType", "")
         if type(version) is not int or not isinstance(layers, list):
             _bad(where, "needs an integer `schemaVersion` and a list `layers`")
         if not isinstance(media_type, str):
-            _bad(where, "`mediaType` is no string")
+            _bad(where, "`mediaType` is not a string")
         if len(layers) > limits.LAYERS:
             message = f"{len(layers)} layers, the limit is {limits.LAYERS}"
             _bad(where, message, code="E_LIMIT")
@@ -202,7 +202,7 @@ _LAYER_FIELDS: Final = frozenset({"mediaType", "digest", "size", "name", "dtype"
 
 def _layer(value: Json, where: str) -> Layer:
     if not isinstance(value, dict):
-        _bad(where, "a layer is no object")
+        _bad(where, "a layer is not an object")
     media_type, digest, size = value.get("mediaType"), value.get("digest"), value.get("size")
     name, dtype = value.get("name", ""), value.get("dtype")
     if not isinstance(digest, str) or not isinstance(media_type, str):

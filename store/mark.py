@@ -71,7 +71,7 @@ class GcPlan:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that are freed."""
+        """Number of bytes that are freed."""
         return (
             sum(blob.size for blob in self.blobs)
             + sum(writer.nbytes for writer in self.unfinished)
@@ -80,7 +80,7 @@ class GcPlan:
 
     @property
     def foreign(self) -> tuple[WriterId, ...]:
-        """Writers of other hosts, of which nobody here can tell whether they live."""
+        """Writers of other hosts; whether they live cannot be known here."""
         return tuple(writer for writer in self.kept if writer.host != self.host)
 
     @property
@@ -97,7 +97,7 @@ EMPTY: Final = GcPlan((), (), (), (), ())
 
 @dataclass(frozen=True, slots=True)
 class Marking:
-    """One look at a store; the caller holds the exclusive lock, where there is one.
+    """Reads every root of a store; the caller holds the exclusive lock, where there is one.
 
     Attributes:
         forget: hosts whose writers are known to be dead.
@@ -107,7 +107,7 @@ class Marking:
     forget: frozenset[str]
 
     def run(self, own: Path | None) -> GcPlan:
-        """Read every root and say what is left.
+        """Read every root and return what nothing needs.
 
         Args:
             own: folder of the writer that gc itself is, or None.
@@ -150,7 +150,7 @@ class Marking:
         for entry in self.store.catalog.entries():
             shown = printable(str(entry.path.relative_to(self.store.layout.root)))
             if entry.name is None:
-                _refuse(f"`{shown}` is no manifest: {entry.why}", hint=_STRAY)
+                _refuse(f"`{shown}` is not a manifest: {entry.why}", hint=_STRAY)
             try:
                 stored = self.store.catalog.get(entry.name)
                 manifest = stored.parse()
@@ -205,7 +205,7 @@ class Marking:
         return _sizes(self.store.fs, self.store.layout.quarantine)
 
     def _unneeded_origins(self, manifests: set[Digest]) -> Iterator[Digest]:
-        # Names that are no digests are somebody else's, as in blobs/.
+        # Names that are not digests are somebody else's, as in blobs/.
         for _, digest in self.store.origins.digests():
             if digest is not None and digest not in manifests:
                 yield digest
@@ -235,7 +235,7 @@ def _sizes(fs: FileSystem, directory: Path) -> list[tuple[str, int]]:
     return found
 
 
-_STRAY: Final = "gc must know every root: move what is no manifest out of manifests/"
+_STRAY: Final = "gc must know every root: move what is not a manifest out of manifests/"
 
 
 def _refuse(message: str, hint: str | None = None) -> NoReturn:

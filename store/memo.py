@@ -1,4 +1,4 @@
-"""What this store has seen before: a cache that may be deleted at any time."""
+"""What this store has seen before: a cache; deleting it costs time and nothing else."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CREATE TABLE IF NOT EXISTS piece (
 _VERSION: Final = 2
 """Of the schema: a memo of another one is made anew."""
 _GRANULARITY_NS: Final = 2 * 10**9
-"""Of the coarsest clock that stamps files (FAT), as nothing tells which one did."""
+"""Of the coarsest clock of any file system (FAT): nothing tells which clock stamped a file."""
 
 _LARGEST: Final = 2**63 - 1
 Pieces = dict[tuple[int, int], bytes]
@@ -81,7 +81,7 @@ class Memo:
         self._looks: dict[bytes, int] = {}
 
     def knows(self, digest: Digest, status: Status) -> bool:
-        """Whether this very file was seen to hold the bytes of `digest`."""
+        """Return whether this very file was seen to hold the bytes of `digest`."""
         with self._mutex:
             noted: tuple[object, ...] | None = self._unsaved_blobs.get(digest.hex)
             if noted is None:
@@ -102,15 +102,15 @@ class Memo:
             self._database.run("DELETE FROM blob WHERE digest = ?", [(digest.hex,)])
 
     def clear(self) -> None:
-        """Forget every blob, so that none is believed unread."""
+        """Forget every blob, so that none is trusted unread."""
         with self._mutex:
             self._save()
             self._database.run("DELETE FROM blob", [()])
 
     def seed(self, *, create: bool) -> int | None:
-        """The secret that fingerprints of this store are seeded with, or None without one.
+        """Return the secret that seeds the fingerprints of this store, or None without one.
 
-        XXH3 is no cryptographic hash: who does not know the seed cannot make two tensors
+        XXH3 is not a cryptographic hash: only who knows the seed could make two tensors
         that this store takes for one.
 
         Args:
@@ -127,7 +127,7 @@ class Memo:
         return row[0] if row and type(row[0]) is int and 0 <= row[0] < 1 << 64 else None
 
     def product(self, key: bytes) -> tuple[Digest, int] | None:
-        """The digest and size of the blob that these fingerprints gave, if that is known."""
+        """Return digest and size of the blob that these fingerprints gave, if known."""
         with self._mutex:
             row = self._database.one("SELECT digest, size FROM product WHERE key = ?", (key,))
         # SQLite notices a torn page, but not a flipped bit in a value.
@@ -135,7 +135,7 @@ class Memo:
         return (found, row[1]) if row and found and type(row[1]) is int else None
 
     def has_product(self, header: bytes) -> bool:
-        """Whether any blob with this header (its SHA-256) was made."""
+        """Return whether any blob with this header (its SHA-256) was made."""
         with self._mutex:
             query = "SELECT 1 FROM product WHERE header = ?"
             return self._database.one(query, (header,)) is not None
@@ -147,7 +147,7 @@ class Memo:
             self._later("REPLACE INTO product VALUES (?,?,?,?)", row)
 
     def pieces(self, path: Path, identity: SourceIdentity) -> Pieces:
-        """What is known of a source file that still has this identity; none otherwise.
+        """Return what is known of a source file that still has this identity; none otherwise.
 
         A file that was written within the clock's granularity of the last look may have been
         written again without a trace, so it is not believed (as git's "racy" entries).
@@ -167,7 +167,7 @@ class Memo:
             return {(at, size): found for at, size, found in rows if type(found) is bytes}
 
     def has_pieces(self, path: Path, identity: SourceIdentity) -> bool:
-        """Whether `pieces` would give any; they are not read, of which there may be 100 000."""
+        """Return whether `pieces` would return any, without reading up to 100 000 of them."""
         key = os.fsencode(path)
         query = "SELECT 1 FROM piece WHERE path = ? AND looked_ns = ? LIMIT 1"
         with self._mutex:
@@ -175,7 +175,7 @@ class Memo:
             return looked is not None and self._database.one(query, (key, looked)) is not None
 
     def look_at(self, path: Path, identity: SourceIdentity, now_ns: int) -> None:
-        """Begin to take notes of a source file as it is now, and forget what it was."""
+        """Begin to take notes of a source file as it is now; forget those of what it was."""
         key = (os.fsencode(path),)
         with self._mutex:
             if (looked := self._look(key[0], identity)) is not None:
@@ -205,7 +205,7 @@ class Memo:
             self._database.disconnect()
 
     def _look(self, key: bytes, identity: SourceIdentity) -> int | None:
-        """When a source file was last looked at, if it is as it was then."""
+        """Return when a source file was last looked at, if it is as it was then."""
         query = "SELECT device, inode, size, changed_ns, looked_ns FROM source WHERE path = ?"
         row = self._database.one(query, (key,))
         if row is None or row[:4] != identity or type(row[4]) is not int:

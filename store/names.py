@@ -43,7 +43,7 @@ class ModelName:
         for what, part, allowed, longest in grammar:
             if part[:1] not in _FIRST or not allowed.issuperset(part) or len(part) > longest:
                 raise _invalid(f"{what} {_quoted(part)} is not valid")
-            # `con`, `nul.x` and `a.` are no file names on Windows, and a store travels.
+            # `con`, `nul.x` and `a.` are not file names on Windows, and a store travels.
             if is_reserved(part):
                 raise _invalid(f"{what} {_quoted(part)} is a reserved file name on Windows")
 
@@ -52,7 +52,7 @@ class ModelName:
         """Read a name as `ollama` does: the tag last, the host first, defaults between.
 
         Raises:
-            UsageError: the text is no name.
+            UsageError: the text is not a name.
         """
         rest = text.removeprefix("https://").removeprefix("http://")
         path, colon, tag = rest.rpartition(":")

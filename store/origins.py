@@ -46,7 +46,7 @@ class Origins:
         except OSError as error:
             if is_exhausted(error):
                 raise
-            return None  # what cannot be read is not known; the model is whole without it
+            return None  # not known: the model is whole without it
         # No path has a NUL, and a relative one would mean something else to each process.
         if not os.path.isabs(source) or b"\0" in source:
             return None

@@ -1,4 +1,4 @@
-"""Work that threads share, and give up together."""
+"""Work shared by threads, which give up together."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class Stop:
         self._event.set()
 
     def check(self, _: int = 0) -> None:
-        """Go on, or not.
+        """Raise if the work is to end; may be called with a number of bytes.
 
         Raises:
-            StoppedError: not.
+            StoppedError: `set` was called.
         """
         if self._event.is_set():
             raise StoppedError
@@ -43,9 +43,19 @@ class Stop:
 def each(
     work: Callable[[_Item], _Result], items: Iterable[_Item], threads: int, stop: Stop
 ) -> Iterator[_Result]:
-    """Give the results of `work` in the order of the items.
+    """Yield the results of `work` in the order of the items.
 
-    When one fails, or a signal ends the wait, nobody hashes a blob of 50 GB to its end first.
+    When an item fails, or a signal ends the wait, `stop` is set, so that no thread hashes a
+    blob of 50 GB to its end first.
+
+    Args:
+        work: is called with each item, in any thread.
+        items: taken one by one, at most 1024 ahead of the results.
+        threads: that work.
+        stop: for `work` to look at.
+
+    Raises:
+        Exception: what `work` raised for the first item that failed.
     """
     waiting: deque[Future[_Result]] = deque()
     rest = iter(items)

@@ -1,4 +1,4 @@
-"""Where things are in a store, and which relative paths are safe anywhere."""
+"""Paths: where things are in a store, and which relative paths are safe anywhere."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WINDOWS_REFUSES = frozenset('<>:"|?*\\')
 
 @dataclass(frozen=True)
 class Layout:
-    """The paths of a store (design.md section 2); joined once, as each blob asks for them."""
+    """The paths of a store; each is joined once, because every blob needs some of them."""
 
     root: Path
 
@@ -48,7 +48,7 @@ class Layout:
 
     @functools.cached_property
     def origins(self) -> Path:
-        """Where models were made from; nobody else's business."""
+        """Where models were made from; private to the owner of the store."""
         return self.root / "origins"
 
     @functools.cached_property
@@ -69,13 +69,13 @@ class Layout:
 
 
 def is_reserved(part: str) -> bool:
-    """Whether a file name is a device or is changed by Windows when it is written there."""
+    """Return whether Windows reserves a file name for a device, or would change it."""
     stem = part.split(".", 1)[0].rstrip(" ")
     return part.endswith((".", " ")) or stem.lower() in _RESERVED
 
 
 def why_unsafe(path: str) -> str | None:  # noqa: PLR0911 - a list of reasons
-    """Why `path` is no relative path that stays inside any root on any system, or None.
+    """Return why `path` is not a relative path inside any root on any system, or None.
 
     POSIX and Windows rules both apply on every platform: rules of one platform alone were
     bypassed three times in huggingface_hub (#1429, #3896, #4540).

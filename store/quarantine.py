@@ -1,4 +1,4 @@
-"""Take bad files out of `blobs/`, so that none has the digest of other bytes for its name."""
+"""Take bad files out of `blobs/`, so that no file is named by the digest of other bytes."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ class Suspect:
 
     Attributes:
         seen: its file when it was looked at, or None where there is none.
-        is_bad: whether the file is known to be no copy of the blob; one that cannot be read
-            may still be.
+        is_bad: whether the file is known not to hold the blob; one that cannot be read may.
     """
 
     digest: Digest
@@ -32,7 +31,7 @@ class Suspect:
 
 
 def examine(store: Store, digest: Digest, stop: Stop | None = None) -> Suspect | None:
-    """Look at a blob and hash it; None where it is good.
+    """Look at a blob and hash it; return None where it is good.
 
     Raises:
         StoppedError: `stop` was set.
@@ -62,9 +61,9 @@ def examine(store: Store, digest: Digest, stop: Stop | None = None) -> Suspect |
 def quarantine(
     store: Store, suspects: Iterable[Suspect], wait: float = WAIT
 ) -> tuple[Digest, ...]:
-    """Move bad files into quarantine, durably; give the digests of those that were moved.
+    """Move bad files into quarantine, durably; return the digests of those that were moved.
 
-    A file that is no longer the one that was looked at stays: somebody may have healed it.
+    A file that is no longer the one that was looked at stays: somebody may have repaired it.
     Hence the exclusive lock: between a look and a rename no writer may put a good copy there.
 
     Raises:

@@ -36,7 +36,7 @@ class Status(NamedTuple):
 
 
 class Free(NamedTuple):
-    """What a file system still admits.
+    """What a file system has left.
 
     Attributes:
         block: bytes that the smallest file occupies.

@@ -1,4 +1,4 @@
-"""The store as a whole: its directories, and who may do what in it."""
+"""The store as a whole: its directories, its version, and whether it is safe to write."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Store:
 
     @contextlib.contextmanager
     def writing(self, purpose: str | ModelName) -> Iterator[Writer]:
-        """Add to the store: a writer whose pins hold until it is closed."""
+        """Yield a writer, whose pins hold until the context ends."""
         from store.writer import Writer  # noqa: PLC0415 - readers start without it
 
         self.prepare()

@@ -179,9 +179,9 @@ def _document(text: bytes, where: str) -> dict[str, Json]:
             "E_JSON_UTF8": "E_ST_UTF8",
             "E_JSON_DUPLICATE": "E_ST_DUPLICATE",
         }
-        _bad(where, codes.get(error.code, error.code), f"header is no valid JSON: {error}")
+        _bad(where, codes.get(error.code, error.code), f"header is not valid JSON: {error}")
     if not isinstance(document, dict):
-        _bad(where, "E_ST_HEADER_TYPE", "header is no JSON object")
+        _bad(where, "E_ST_HEADER_TYPE", "header is not a JSON object")
     if not text.startswith(b"{"):
         _bad(where, "E_ST_HEADER_JSON", "header does not begin with `{`")
     return document
@@ -191,11 +191,13 @@ def _metadata(value: Json, where: str) -> dict[str, str]:
     if value is None:  # MLX, and so Ollama, writes `null` where there is none
         return {}
     if not isinstance(value, dict):
-        _bad(where, "E_ST_METADATA", f"`{METADATA}` is no object of strings")
+        _bad(where, "E_ST_METADATA", f"`{METADATA}` is not an object of strings")
     for key, text in value.items():
         if not isinstance(text, str):
             _bad(
-                where, "E_ST_METADATA", f"`{METADATA}` value of `{printable(key)}` is no string"
+                where,
+                "E_ST_METADATA",
+                f"`{METADATA}` value of `{printable(key)}` is not a string",
             )
     return {key: str(text) for key, text in value.items()}
 
@@ -251,7 +253,7 @@ def _offsets(name: str, value: Json, where: str) -> tuple[int, int]:
 
 def _shape(name: str, value: Json, where: str) -> tuple[int, ...]:
     if not isinstance(value, list):
-        _bad(where, "E_ST_SHAPE", f"tensor `{name}` has a shape that is no list")
+        _bad(where, "E_ST_SHAPE", f"tensor `{name}` has a shape that is not a list")
     if len(value) > limits.RANK:
         message = f"tensor `{name}` has {len(value)} dimensions, the limit is {limits.RANK}"
         _bad(where, "E_ST_RANK", message)

@@ -15,7 +15,7 @@ _UNPRINTABLE: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
 def is_printable(text: str) -> bool:
-    """Whether `text` holds nothing that could drive a terminal or deceive a reader."""
+    """Return whether `text` holds nothing that could drive a terminal or deceive a reader."""
     if text.isascii() and text.isprintable():
         return True
     return not any(_category(char) in _UNPRINTABLE for char in text)

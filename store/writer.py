@@ -47,7 +47,7 @@ class Publication(NamedTuple):
 
     Attributes:
         digest: of the manifest.
-        previous: what the name had before, or None.
+        previous: what the name stood for before, or None.
     """
 
     digest: Digest
@@ -118,7 +118,7 @@ class Writer:
         self.close()
 
     def accept_only(self, wanted: frozenset[BlobRef]) -> None:
-        """Repair: put nothing into the store but these, which were found bad or missing."""
+        """Refuse every blob but these, which a repair found bad or missing."""
         self._wanted = wanted
 
     def open(self) -> Path:
@@ -175,16 +175,17 @@ class Writer:
             self.fs.unlink(path)
 
     def reuse(self, refs: Sequence[BlobRef]) -> list[bool]:
-        """Take blobs that the store has and knows to be good; say of each whether it did.
+        """Pin blobs that the store may have; return for each whether it is known to be good.
 
-        Gc waits meanwhile: not more than a few hundred at a time.
+        Args:
+            refs: a few hundred at most, because gc waits meanwhile.
         """
         with self._lock.shared():
             self._pin(refs)
-            return [self._blobs.vouches_for(ref) for ref in refs]
+            return [self._blobs.is_known_good(ref) for ref in refs]
 
     def put(self, data: bytes) -> tuple[BlobRef, CommitOutcome]:
-        """Put a small blob into the store."""
+        """Put a small blob into the store; return what it is and what became of it."""
         path = self.open()
         try:
             with contextlib.closing(BlobWriter(self.fs, path)) as blob:
@@ -226,12 +227,12 @@ class Writer:
             return Publication(digest, self._replace(name, partial, manifest))
 
     def sync(self) -> None:
-        """Make the names of all blobs durable; their content is already."""
+        """Make the names of all blobs durable, as their content is already."""
         # One barrier for all renames, those of other processes whose blobs we reuse included.
         self.fs.sync_directory(self._blobs.layout.blobs)
 
     def copy(self, source: ModelName, target: ModelName) -> StoredManifest | None:
-        """Give the model `source` a second name, byte for byte; return what was there."""
+        """Give the model `source` a second name; return what that name stood for before."""
         partial = self.folder / f"{next(self._numbers)}.manifest"
         # The lock is held from reading one name to publishing the other: no pins needed.
         with self._lock.shared():

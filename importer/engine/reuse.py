@@ -93,7 +93,7 @@ class Reuse:
         noted = [known[file.path].get((at, size)) for file, at, size in extents_of(job)]
         found = [Fingerprint(digest) for digest in noted if digest is not None]
         ref = self.look_up(job, found) if len(found) == len(noted) else None
-        return ref if ref is not None and self._store.blobs.vouches_for(ref) else None
+        return ref if ref is not None and self._store.blobs.is_known_good(ref) else None
 
     def expects(self, job: Job) -> bool:
         """Whether it is worth reading a job's source to see if its blob was made before."""

@@ -30,7 +30,7 @@ def written(path, data=b"12345678"):
 
 
 def make(path, kind):
-    """Make something that is no regular file."""
+    """Make something that is not a regular file."""
     if kind == "directory":
         path.mkdir()
     elif kind == "link":

@@ -116,7 +116,10 @@ REFUSED = {
         file_of(b'{"__metadata__":{"a":"1","a":"2"}}'),
         "E_ST_DUPLICATE",
     ),
-    "S42 metadata value is no string": (file_of({"__metadata__": {"a": 1}}), "E_ST_METADATA"),
+    "S42 metadata value is not a string": (
+        file_of({"__metadata__": {"a": 1}}),
+        "E_ST_METADATA",
+    ),
     "S43 metadata is a list": (file_of({"__metadata__": ["a"]}), "E_ST_METADATA"),
     "S43 metadata is a tensor": (file_of({"__metadata__": entry(0, 0)}), "E_ST_METADATA"),
     "S44 no shape": (file_of({"a": {"dtype": "U8", "data_offsets": [0, 0]}}), "E_ST_FIELDS"),

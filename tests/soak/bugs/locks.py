@@ -85,7 +85,7 @@ def _gc() -> Iterator[Bug]:
         "gc passes over what is no manifest",
         "store",
         "store/mark",
-        '_refuse(f"`{shown}` is no manifest: {entry.why}", hint=_STRAY)',
+        '_refuse(f"`{shown}` is not a manifest: {entry.why}", hint=_STRAY)',
         "continue",
     )
     yield bug(
