@@ -82,11 +82,6 @@ def test_the_folder_tells_whose_it_is(store):
     assert identity.pid == str(store.fs.process())
 
 
-@pytest.mark.parametrize("folder", ["a.b.c", "a.b.c.d.e", "a..c.d", "VERSION-12", ""])
-def test_other_names_are_no_folders_of_writers(folder):
-    assert WriterId.parse(folder) is None
-
-
 def test_the_folder_of_a_writer_can_be_entered_by_its_owner_alone(store):
     with store.writing(name()) as writer:
         assert writer.folder.stat().st_mode & 0o777 == 0o700
