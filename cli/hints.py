@@ -12,6 +12,7 @@ _DAMAGED: Final = "`ingot verify` shows what is damaged; creating the model agai
 
 HINTS: Final[Mapping[str, str]] = MappingProxyType(
     {
+        "E_BLOB_DIGEST": _DAMAGED,
         "E_BLOB_KIND": _DAMAGED,
         "E_BLOB_MISSING": _DAMAGED,
         "E_BLOB_SIZE": _DAMAGED,

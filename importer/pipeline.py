@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from importer.engine.held import hold_sources
+from importer.engine.held import check_sources, hold_sources
 from importer.engine.measure import measure
 from importer.engine.resources import affordable
 from importer.engine.reuse import Reuse, was_imported
@@ -25,7 +25,6 @@ from importer.recipes.options import QuantizeOptions
 from importer.request import ImportRequest
 from importer.sources.classification import classify
 from importer.sources.cross_check import check_reference
-from importer.sources.file import check_unchanged
 from importer.sources.inventory import Inventory, read_inventory, take_inventory
 from importer.sources.location import HubRepository, StoredModel
 from importer.sources.stored.source import read_stored
@@ -137,8 +136,7 @@ def import_model(
         layers += [Layer(MediaType.QUALITY, ref.digest, ref.size) for ref in reports]
         origin = _origin(request, plan)
         manifest = Manifest(Layer(CONFIG_MEDIA_TYPE, config.digest, config.size), tuple(layers))
-        for file in plan.inventory.all_files:
-            check_unchanged(file)
+        check_sources(store, writer, plan.inventory.all_files, threads)
         try:
             published = writer.publish(request.name, manifest, origin)
         except BlobsGoneError as error:

@@ -13,6 +13,8 @@ from store.parallel import Stop, StoppedError
 _THREADS: Final = 8
 """At least, that wait for the disk. Several at a time share one commit of the file system's
 journal."""
+_LOOK: Final = 0.1
+"""Seconds after which a thread that waits looks whether everything stops."""
 
 
 class Committer:
@@ -48,8 +50,14 @@ class Committer:
             raise self._errors[0]
 
     def admit(self) -> None:
-        """Wait until one more blob may be begun; each is submitted, or everything stops."""
-        self._room.acquire()
+        """Wait until one more blob may be begun; each is submitted, or everything stops.
+
+        Raises:
+            StoppedError: everything stops.
+        """
+        # What is made and no longer taken after a failure leaves no room, and nobody tells.
+        while not self._room.acquire(timeout=_LOOK):
+            self._stop.check()
 
     def submit(self, job: MakeJob, made: Made) -> None:
         """Commit a blob as soon as there is a thread for it."""

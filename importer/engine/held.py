@@ -1,4 +1,4 @@
-"""Hold the blobs of a stored model while another is made from them."""
+"""Hold the sources of an import: they must be the same when it ends as when it began."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypeVar
 
-from importer.sources.file import SourceFile
+from importer.sources.file import SourceFile, changed, is_unchanged
 from store import BlobRef, Digest, Store
 from store.errors import IntegrityError
 from store.parallel import Stop, each
@@ -45,6 +45,28 @@ def hold_sources(
                 f"blob {suspect.digest} of the stored model is damaged",
                 code="E_BLOB_DIGEST",
             )
+
+
+def check_sources(
+    store: Store, writer: Writer, files: Iterable[SourceFile], threads: int
+) -> None:
+    """Check that files are still those that were scanned, before a model of them is published.
+
+    Args:
+        store: that has the blobs among them.
+        writer: that holds these.
+        files: of a source.
+        threads: that hash.
+
+    Raises:
+        InputError: one has changed.
+        IntegrityError: another file took the place of a blob, and is not that blob.
+    """
+    others = [file for file in files if not is_unchanged(file)]
+    for file in others:
+        if not file.is_blob:
+            changed(file)
+    hold_sources(store, writer, others, threads)
 
 
 def _refs(files: Iterable[SourceFile]) -> Iterator[BlobRef]:

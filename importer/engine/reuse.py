@@ -119,11 +119,12 @@ class Reuse:
         if isinstance(job, FilePlan):
             return hashlib.sha256(b"file").digest()
         form = hashlib.sha256(job.header)
-        for tensor in job.tensors:
-            if not isinstance(tensor.transcoder, Copy):
-                # The header has what they became: F16 and BF16, or two schemes, may become
-                # one type.
-                form.update(_text(tensor.transcoder, allows=self._allows_nonfinite))
+        transcoders = [tensor.transcoder for tensor in job.tensors]
+        if not all(isinstance(transcoder, Copy) for transcoder in transcoders):
+            # The header has what they became: F16 and BF16, or two schemes, may become one
+            # type. Of every tensor, or two of a group might change places unseen.
+            for transcoder in transcoders:
+                form.update(_text(transcoder, allows=self._allows_nonfinite))
         return form.digest()
 
 

@@ -52,6 +52,8 @@ class SourceFile:
         location: where the bytes are, links resolved.
         sha256: that the Hub declares, in hexadecimal, for files in its large file storage.
         role: what the file is to the model; by default nothing that is known.
+        is_blob: whether it is a blob of the store, named by its digest. A writer may put
+            another file with the same bytes in its place at any time.
     """
 
     path: str
@@ -59,6 +61,7 @@ class SourceFile:
     identity: Identity
     sha256: str | None = None
     role: FileRole = UNKNOWN
+    is_blob: bool = False
 
     @property
     def size(self) -> int:
@@ -74,6 +77,10 @@ class SourceFile:
     def name(self) -> str:
         """The last component of the path."""
         return self.path.rpartition("/")[2]
+
+    def may_be(self, seen: Identity) -> bool:
+        """Return whether a file may have the bytes of this one; of blobs only a hash tells."""
+        return seen.size == self.size if self.is_blob else seen == self.identity
 
 
 class Extent(NamedTuple):
@@ -110,7 +117,7 @@ def opened(file: SourceFile) -> Iterator[int]:
             changed(file)
         raise
     try:
-        if Identity.of(os.fstat(descriptor)) != file.identity:
+        if not file.may_be(Identity.of(os.fstat(descriptor))):
             changed(file)
         yield descriptor
     finally:
@@ -166,16 +173,12 @@ def read_whole(file: SourceFile, limit: int) -> bytes:
         return read_bytes(file, descriptor, 0, file.size)
 
 
-def check_unchanged(file: SourceFile) -> None:
-    """Check that a file is still the one that was scanned.
-
-    Raises:
-        InputError: it has changed.
-    """
-    with contextlib.suppress(FileNotFoundError):
-        if Identity.of(os.stat(file.location)) == file.identity:
-            return
-    changed(file)
+def is_unchanged(file: SourceFile) -> bool:
+    """Return whether a file is still the one that was scanned."""
+    try:
+        return Identity.of(os.stat(file.location)) == file.identity
+    except FileNotFoundError:
+        return False
 
 
 def changed(file: SourceFile) -> NoReturn:

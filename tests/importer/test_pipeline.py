@@ -188,14 +188,14 @@ def test_reading_is_told_before_anything_is_decided(store):
 
 def before_publishing(monkeypatch, do):
     """Do something once, between the last blob and the manifest."""
-    todo, real = [do], importer.pipeline.check_unchanged
+    todo, real = [do], importer.pipeline.check_sources
 
-    def check(file):
+    def check(*sources):
         if todo:
             todo.pop()()
-        real(file)
+        real(*sources)
 
-    monkeypatch.setattr(importer.pipeline, "check_unchanged", check)
+    monkeypatch.setattr(importer.pipeline, "check_sources", check)
 
 
 @pytest.mark.parametrize("which", [slice(1), slice(None)], ids=["one", "all"])

@@ -165,4 +165,5 @@ def _file(store: Store, layer: Layer, media_type: MediaType | None = None) -> So
         )
     location = store.blobs.path(layer.digest)
     identity = Identity.of(os.stat(location))
-    return SourceFile(layer.name, location, identity, None, FileRole(media_type=media_type))
+    role = FileRole(media_type=media_type)
+    return SourceFile(layer.name, location, identity, role=role, is_blob=True)

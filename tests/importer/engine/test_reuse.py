@@ -377,3 +377,29 @@ def test_a_plain_blob_is_reused_whatever_is_allowed(store, source):
     result, _ = create(store, source, recipe=parse_options(allow_nonfinite=True))
 
     assert result.tally(CommitOutcome.NEW)[0] == 1  # the configuration
+
+
+def test_what_each_member_of_a_group_was_decides_its_blob(store, tmp_path):
+    """Copied and rounded members may change places and leave header and bytes the same."""
+    data = random.Random(8).randbytes(2 * 32 * 64)
+
+    def of_dtypes(*dtypes):
+        source = tmp_path / "-".join(dtypes)
+        source.mkdir()
+        members = {
+            f"layers.0.mlp.experts.{number}.up_proj.weight": (dtype, [32, 64], data)
+            for number, dtype in enumerate(dtypes)
+        }
+        (source / "model.safetensors").write_bytes(safetensors(members))
+        return source
+
+    recipe = parse_options("bf16")
+    create(store, of_dtypes("BF16", "F16"), recipe=recipe)
+    other = of_dtypes("F16", "BF16")
+
+    (again, *_), (alone, *_) = (
+        create(where, other, recipe=recipe)[0].written
+        for where in (store, Store(tmp_path / "fresh"))
+    )
+
+    assert again.ref == alone.ref

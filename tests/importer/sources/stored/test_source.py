@@ -96,6 +96,51 @@ def test_a_rotten_blob_is_not_read(store):
     assert store.catalog.find(ModelName.parse("small")) is None
 
 
+def forget(store):
+    """Forget every blob, as a memo that was deleted has."""
+    store.memo.clear()
+
+
+def replace_blobs(store):
+    """Replace every blob by a copy, as another import does that does not know them."""
+    for layer in layers(store, "big"):
+        path = store.blobs.path(layer.digest)
+        copy = path.with_name("copy")
+        copy.write_bytes(path.read_bytes())
+        copy.replace(path)
+
+
+@pytest.mark.parametrize("happens", [forget, replace_blobs])
+@pytest.mark.parametrize("rehash", [False, True])
+def test_another_file_of_the_same_blob_is_the_same_source(store, happens, rehash):
+    create(store, FIXTURES / "tiny-llama", "big")
+    there = layers(store, "big")
+
+    def listen(event):
+        if type(event).__name__ == "Planned":
+            happens(store)
+
+    forget(store)
+    create(store, BIG, "again", listen=listen, rehash=rehash)
+
+    assert layers(store, "again") == there
+    assert verify(store).findings == ()
+
+
+def test_a_blob_that_rots_while_it_is_read_is_told(store):
+    create(store, FIXTURES / "tiny-llama", "big")
+    lost = next(one for one in layers(store, "big") if one.name == "lm_head.weight")
+
+    def listen(event):
+        if type(event).__name__ == "BlobDone":
+            rot(store, lost.digest)
+
+    with pytest.raises(IntegrityError, match=str(lost.digest)):
+        create(store, BIG, "small", recipe=parse_options("int4"), listen=listen)
+
+    assert store.catalog.find(ModelName.parse("small")) is None
+
+
 def test_a_blob_that_is_gone_is_named(store):
     create(store, FIXTURES / "tiny-llama", "big")
     gone = layers(store, "big")[0]
