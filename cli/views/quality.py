@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
@@ -12,7 +11,7 @@ from cli.views.collapse import collapse
 from cli.views.sort import Sort
 from cli.views.text import table
 from importer.codecs.metrics import Deviation
-from importer.models.quality import Quality
+from importer.models.quality import Quality, sums_of
 from store.tensorfile import elements
 
 _BAR: Final = 20
@@ -104,7 +103,7 @@ def _cells(row: _Row) -> tuple[str, ...]:
         f"{found.sqnr:.2f}",
         _bar(found.sqnr),
         f"{found.rmse:.5f}",
-        f"{found.largest:.4g}",
+        f"{found.max_err:.4g}",
         f"{found.cosine:.6f}",
         _share(found.clipped, found.elements),
         _share(found.zeroed, found.elements),
@@ -116,14 +115,14 @@ def _measures(found: Deviation) -> dict[str, object]:
     measures = {
         "sqnr_db": found.sqnr,
         "relative_rmse": found.rmse,
-        "max_error": found.largest,
+        "max_error": found.max_err,
         "cosine": found.cosine,
         "clipped_share": found.clipped / whole,
         "zeroed_share": found.zeroed / whole,
     }
     # JSON has no infinity, which an error of 0 gives.
     finite = {key: value if math.isfinite(value) else None for key, value in measures.items()}
-    return {**finite, "sums": asdict(found)}
+    return {**finite, "sums": sums_of(found)}
 
 
 def _share(part: int, whole: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import astuple, dataclass
 from typing import Final
 
 from importer.codecs.metrics import Deviation
@@ -12,6 +12,17 @@ from store import limits
 from store.errors import IntegrityError
 from store.json import Json, JsonError, loads
 
+_KEYS: Final = (
+    "elements",
+    "source",
+    "decoded",
+    "product",
+    "error",
+    "largest",
+    "clipped",
+    "zeroed",
+)
+"""Of a tensor in a report: the fields of `Deviation`, in their order."""
 _SCHEMA: Final = "ingot.quality/1"
 _LARGEST: Final = 1e200
 """Of a sum: squares of float32 are below 1e77. The square of this would be infinite, and as
@@ -33,11 +44,16 @@ class Quality:
     deviation: Deviation | None
 
 
+def sums_of(deviation: Deviation) -> dict[str, float]:
+    """Return the sums under the keys that reports have."""
+    return dict(zip(_KEYS, astuple(deviation), strict=True))
+
+
 def quality_bytes(found: Sequence[Quality]) -> bytes:
     """Return a report as JSON; floats are the shortest text that reads back the same."""
     rows = [
         {"name": one.name, "type": one.type, "shape": list(one.shape)}
-        | ({} if one.deviation is None else asdict(one.deviation))
+        | ({} if one.deviation is None else sums_of(one.deviation))
         for one in found
     ]
     document = {"schema": _SCHEMA, "tensors": rows}
@@ -71,15 +87,15 @@ def _quality(row: Json) -> Quality:
     if len(shape) > limits.RANK:
         raise _not_a_report(f"a shape has more than {limits.RANK} dimensions")
     lengths = tuple(_count(length) for length in shape)
-    if not any(field.name in row for field in fields(Deviation)):
+    if not any(key in row for key in _KEYS):
         return Quality(name, kind, lengths, None)
     deviation = Deviation(
         elements=_count(row.get("elements")),
-        source=_sum(row.get("source")),
-        decoded=_sum(row.get("decoded")),
-        product=_number(row.get("product")),
-        error=_sum(row.get("error")),
-        largest=_sum(row.get("largest")),
+        sum_x2=_sum(row.get("source")),
+        sum_y2=_sum(row.get("decoded")),
+        sum_xy=_number(row.get("product")),
+        sum_err2=_sum(row.get("error")),
+        max_err=_sum(row.get("largest")),
         clipped=_count(row.get("clipped")),
         zeroed=_count(row.get("zeroed")),
     )

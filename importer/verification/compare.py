@@ -102,12 +102,12 @@ def compare(
     """
     stored = store.catalog.get(name)
     manifest = stored.parse()
-    making = provenance_of(store, stored, source)
-    (request,) = making.requests(threads)
+    provenance = provenance_of(store, stored, source)
+    (request,) = provenance.requests(threads)
     # Of another source a rule may well find nothing; what then differs is what we tell.
     rules = tuple(replace(rule, optional=True) for rule in request.recipe.rules)
     plan = plan_import(replace(request, recipe=replace(request.recipe, rules=rules)), store)
-    pairs = _Pairs(making.record.recipe is not None)
+    pairs = _Pairs(provenance.record.recipe is not None)
     tensors: dict[str, StoredTensor] = {}
     for layer in manifest.layers:
         if layer.media_type == MediaType.TENSOR:

@@ -70,11 +70,11 @@ def bound(spec: QuantSpec, dtype: str, found: Deviation) -> float:
         most, absolute = _SMALL_FLOATS[spec.mode]
         relative = most + 3 * unit
         # No value can be larger than the root of the sum of all squares.
-        beyond = float(spec.mode is Mode.NVFP4 and found.source > _NVFP4_LARGEST**2)
+        beyond = float(spec.mode is Mode.NVFP4 and found.sum_x2 > _NVFP4_LARGEST**2)
         absolute += tiny
-    if not found.source:
+    if not found.sum_x2:
         return beyond
-    size = math.sqrt(found.source / max(found.elements, 1))
+    size = math.sqrt(found.sum_x2 / max(found.elements, 1))
     return _SLACK * (math.sqrt(spec.group_size) * relative + beyond + absolute / size)
 
 

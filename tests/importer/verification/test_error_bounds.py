@@ -50,7 +50,7 @@ def excess(spec, dtype, bits):
     worst = 0.0
     for group in without_nonsense(spec, dtype, bits):
         found = measured(spec, dtype, group)
-        if found.is_finite and found.error:
+        if found.is_finite and found.sum_err2:
             worst = max(worst, found.rmse / bound(spec, dtype, found))
     return worst
 
