@@ -24,7 +24,7 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class QuantSpec:
-    """A quantization type (design.md section 2).
+    """A quantization type (docs/formats/quantization.md).
 
     Attributes:
         name: as it stands in a blob's `quant_type`.

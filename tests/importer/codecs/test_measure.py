@@ -159,10 +159,10 @@ def test_the_sums_are_right(spec, dtype, each_runtime):
     exact = [[Fraction(float(value)) for value in side] for side in (source, decoded)]
     pairs = list(zip(*exact, strict=True))
     sums = {
-        "source": sum(x * x for x, _ in pairs),
-        "decoded": sum(y * y for _, y in pairs),
-        "product": sum(x * y for x, y in pairs),
-        "error": sum((y - x) ** 2 for x, y in pairs),
+        "sum_x2": sum(x * x for x, _ in pairs),
+        "sum_y2": sum(y * y for _, y in pairs),
+        "sum_xy": sum(x * y for x, y in pairs),
+        "sum_err2": sum((y - x) ** 2 for x, y in pairs),
     }
     for name, value in sums.items():
         assert getattr(found, name) == pytest.approx(float(value), rel=1e-12)

@@ -76,7 +76,7 @@ def _imports() -> Iterator[Bug]:
         "importer",  # the last look, before publishing, hides it from a command
         "importer/sources/file",
         """
-        if Identity.of(os.fstat(descriptor)) != file.identity:
+        if not file.may_be(Identity.of(os.fstat(descriptor))):
             changed(file)
 """,
         "\n",
@@ -85,8 +85,8 @@ def _imports() -> Iterator[Bug]:
         "a source is not looked at again before it is published",
         "importer cli",
         "importer/sources/file",
-        "        if Identity.of(os.stat(file.location)) == file.identity:",
-        "        if os.stat(file.location):",
+        "        return Identity.of(os.stat(file.location)) == file.identity",
+        "        return bool(os.stat(file.location))",
     )
     yield bug(
         "a source may end early",
