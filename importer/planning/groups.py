@@ -8,8 +8,8 @@ from typing import Final
 
 # Through the component that follows a numbered block, whatever lies between
 # (docs/formats/blobs.md). The component must have members, and `shared_expert_gate` has none.
-# Atomic: if nothing follows the first block, nothing follows a later one, and to look again at each
-# of them takes 4 ms for a name that a hostile file repeats 90 000 times.
+# Atomic: if nothing follows the first block, nothing follows a later one, and to look again
+# at each of them takes 4 ms for a name that a hostile file repeats 90 000 times.
 _GROUP: Final = re.compile(
     r"(?>(?:^|.*?[./])(?:layers|blocks|h)\.[0-9]+\.)(?:.*?\.)??"
     r"(?:experts|shared_experts|shared_expert|shared_mlp|switch_mlp)(?=\..)"
