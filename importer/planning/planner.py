@@ -36,7 +36,9 @@ def make_plan(inventory: Inventory, classification: Classification, recipe: Reci
     depths = Depths(tensor.name for tensor in inventory.tensors)
     decisions: dict[tuple[object, ...], Decision] = {}
     for tensor in inventory.tensors:
-        decision = recipe.decide(tensor.name, tensor.dtype, tensor.shape, depths)
+        decision = recipe.decide(
+            tensor.name, tensor.dtype, tensor.shape, depths, is_plain=tensor.is_plain
+        )
         # A few decisions serve 100 000 tensors. By index: a rule may have 100 globs.
         key = (decision.rule.index, *decision[2:], decision.target)
         decision = decisions.setdefault(key, decision)

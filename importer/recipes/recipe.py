@@ -78,8 +78,20 @@ class Recipe:
         """Whether every tensor is kept."""
         return all(rule.target is None for rule in self.rules)
 
-    def decide(self, name: str, dtype: str, shape: tuple[int, ...], depths: Depths) -> Decision:
+    def decide(
+        self,
+        name: str,
+        dtype: str,
+        shape: tuple[int, ...],
+        depths: Depths,
+        *,
+        is_plain: bool = True,
+    ) -> Decision:
         """Decide what becomes of a tensor.
+
+        Args:
+            dtype: of its values.
+            is_plain: whether these are stored as such, and not as codes and scales.
 
         Raises:
             InputError: it does not fit, and that is an error.
@@ -89,7 +101,7 @@ class Recipe:
             case None:
                 return Decision(None, rule, rule.reason)
             case Downcast(wanted):
-                if dtype == wanted:
+                if dtype == wanted and is_plain:
                     return Decision(None, rule, f"{rule.reason}; it is {wanted} already")
                 if dtype in DOWNCAST_DTYPES:
                     return Decision(rule.target, rule, rule.reason)

@@ -69,9 +69,14 @@ class SourceTensor(NamedTuple):
         return self.decoder.value_dtype
 
     @property
+    def is_plain(self) -> bool:
+        """Whether its values are stored as they are, in one array."""
+        return isinstance(self.decoder, Plain)
+
+    @property
     def is_ours(self) -> bool:
         """Whether the store has a type of its own for what is stored."""
-        return isinstance(self.decoder, Plain) or stored_type(self.decoder) is not None
+        return self.is_plain or stored_type(self.decoder) is not None
 
     @property
     def own_name(self) -> str:

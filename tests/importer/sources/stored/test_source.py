@@ -72,6 +72,18 @@ def test_codes_that_are_there_are_kept_and_not_quantized_again(store, kind):
     assert layers(store, "same") == layers(store, "again") == layers(store, "big")
 
 
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+@pytest.mark.parametrize("kind", ["int4", "nvfp4"])
+def test_codes_are_decoded_to_the_dtype_of_their_values_too(store, kind, dtype):
+    create(store, FIXTURES / "tiny-moe", "big", recipe=parse_options(kind))
+    create(store, BIG, "small", recipe=parse_options(dtype))
+
+    read = read_stored(store, ModelName.parse("small")).tensors
+
+    assert {tensor.arrays[0].dtype for tensor in read} == {dtype.upper()}
+    assert all(tensor.is_plain for tensor in read)
+
+
 def test_a_name_is_a_path_first_and_then_a_stored_model(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     there = {ModelName.parse("big"), ModelName.parse("team/big:v1")}
