@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from importer.codecs.base import Codec, Part, Transcoder
-from importer.codecs.registry import codec_for
+from importer.codecs.registry import codec_for, stored_type
 from importer.codecs.spec import QuantSpec, Target
 from importer.codecs.transcode import Repack
 from importer.recipes.recipe import Decision, Recipe
@@ -70,6 +70,11 @@ class TensorPlan(NamedTuple):
         if self.quant is None or self.transcoder.is_lossless:
             return None
         return codec_for(self.quant, self.dtype)
+
+    @property
+    def was_quantized(self) -> QuantSpec | None:
+        """The quantization type of the store that its source has, or None."""
+        return stored_type(self.sources[0].decoder)
 
     @property
     def type_name(self) -> str:

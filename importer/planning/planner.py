@@ -223,6 +223,15 @@ def _warnings(blobs: list[BlobPlan], inventory: Inventory, recipe: Recipe) -> It
             f"their rule; the first is `{first.name}` {list(first.shape)}: "
             f"{first.decision.reason}"
         )
+    twice = [
+        plan for plan in plans if plan.codec is not None and plan.was_quantized is not None
+    ]
+    if twice:
+        first = twice[0]
+        yield (
+            f"{len(twice)} of {len(plans)} tensors are quantized a second time, on top of what "
+            f"the first time lost; the first is `{first.name}`, was {first.was_quantized}"
+        )
     if not recipe.is_plain and all(plan.target is None for plan in plans):
         yield "no tensor becomes another type: the plan says why for each"
     for blob in blobs:

@@ -7,7 +7,9 @@ import json
 import pytest
 
 from importer.models.provenance import provenance_of
+from importer.pipeline import plan_import
 from importer.recipes.options import parse_options
+from importer.request import ImportRequest
 from importer.sources.location import StoredModel, parse_source
 from importer.sources.stored.source import read_stored
 from importer.verification.repair import repair
@@ -82,6 +84,22 @@ def test_codes_are_decoded_to_the_dtype_of_their_values_too(store, kind, dtype):
 
     assert {tensor.arrays[0].dtype for tensor in read} == {dtype.upper()}
     assert all(tensor.is_plain for tensor in read)
+
+
+def test_what_is_quantized_twice_is_told(store):
+    def plan(quantize):
+        recipe = parse_options(quantize, recipe="uniform")
+        return plan_import(ImportRequest(ModelName.parse("small"), BIG, recipe), store)
+
+    create(
+        store, FIXTURES / "tiny-llama", "big", recipe=parse_options("int4", recipe="uniform")
+    )
+
+    (warning,) = plan("int8").warnings
+
+    assert warning.startswith("16 of 21 tensors are quantized a second time")
+    assert "was int4" in warning
+    assert plan("bf16").warnings == plan("int4").warnings == ()
 
 
 def test_a_name_is_a_path_first_and_then_a_stored_model(tmp_path, monkeypatch):
