@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -32,11 +31,12 @@ def verify(
         bool, typer.Option("--quick", help="Compare sizes and headers, and hash nothing.")
     ] = False,
     source: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             "--source",
-            metavar="DIR",
-            help="Compare with the original, too; with --repair, repair from it.",
+            metavar="SOURCE",
+            help="Compare with the original, too, which is a directory, a model in the store "
+            "or one on the Hub; with --repair, repair from it.",
         ),
     ] = None,
     repair: Annotated[
@@ -58,6 +58,7 @@ def verify(
     """
     from cli.views.progress import listening
     from importer.events import Verified
+    from importer.sources.location import parse_source
     from store import ModelName
     from store.errors import UsageError
     from store.verify import verify as verify_store
@@ -67,10 +68,13 @@ def verify(
         message = (
             f"`--source` needs exactly one NAME to {'repair' if repair else 'compare with'}"
         )
-        raise UsageError(message, code="E_USAGE", hint="ingot verify NAME --source DIR")
+        raise UsageError(message, code="E_USAGE", hint="ingot verify NAME --source SOURCE")
     with open_store(store) as opened:
         for name in parsed:
             opened.catalog.check_exists(name)
+        original = None
+        if source is not None:
+            original = parse_source(source, lambda one: opened.catalog.find(one) is not None)
         with listening() as listen:
             workers = threads(jobs)
             report = verify_store(
@@ -81,17 +85,19 @@ def verify(
                 progress=lambda *counted: listen(Verified(*counted)),
             )
             comparison = None
-            if source is not None and not repair:
+            if original is not None and not repair:
                 from importer.verification.compare import compare
 
-                comparison = compare(opened, parsed[0], source, threads=workers, listen=listen)
+                comparison = compare(
+                    opened, parsed[0], original, threads=workers, listen=listen
+                )
         done = None
         if repair:
             from importer.verification import repair as repairing
 
             with listening() as listen:
                 done = repairing.repair(
-                    opened, report, parsed, source=source, threads=workers, listen=listen
+                    opened, report, parsed, source=original, threads=workers, listen=listen
                 )
     findings = (*report.findings, *(comparison.findings if comparison else ()))
     if json:

@@ -18,6 +18,7 @@ from importer.events import Compared, Listener, silent
 from importer.models.provenance import provenance_of
 from importer.pipeline import plan_import
 from importer.planning.plan import FilePlan, Plan, TensorPlan
+from importer.sources.location import Source
 from importer.sources.stored.tensors import StoredTensor, read_layer
 from importer.verification.error_bounds import ErrorBoundCheck
 from store import BlobRef, Layer, MediaType, ModelName, Store
@@ -86,7 +87,7 @@ class _Pairs:
 def compare(
     store: Store,
     name: ModelName,
-    source: Path,
+    source: Source,
     *,
     threads: int = 1,
     listen: Listener = silent,

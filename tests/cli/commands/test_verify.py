@@ -104,6 +104,18 @@ def test_the_source_is_compared_on_demand(filled_store):
     assert all(type(value) is int for value in document["source"].values())
 
 
+def test_a_stored_model_is_a_source_to_compare_with(store):
+    run("create", "big", MODELS / "tiny-llama", store=store).succeeded()
+    run("create", "small", "big", "-q", "int4", store=store).succeeded()
+    words = ("verify", "small", "--source", "big")
+
+    outcome = run(*words, store=store).succeeded()
+    assert "; compared 21 tensors and 8 files with the source: no problems\n" in outcome.stdout
+
+    run("create", "big", MODELS / "tiny-moe", store=store).succeeded()
+    assert run(*words, store=store).code == 5
+
+
 def test_a_source_that_differs_is_a_finding(filled_store):
     outcome = run("verify", "kept", "--source", MODELS / "tiny-moe", store=filled_store)
 
