@@ -16,6 +16,7 @@ from importer.engine.committer import Committer
 from importer.engine.executor import Executor, Threads
 from importer.engine.make import Made, MakeJob, fingerprint_sources, make_blob
 from importer.engine.reuse import Fingerprint, Reuse
+from importer.engine.sink import Sink
 from importer.engine.workers import WorkerPool
 from importer.events import BlobDone, Compiling, Event, Listener, NoKernels, Wrote
 from importer.planning.plan import BlobPlan, Job
@@ -87,6 +88,7 @@ class _Owner:
         self.done: list[Written | None] = [None] * len(jobs)
         self._jobs = jobs
         self._writer = writer
+        self._sink: Sink = writer
         self._reuse = reuse
         self._listen = listen
         self._allow_nonfinite = allow_nonfinite
@@ -169,16 +171,16 @@ class _Owner:
             def jobs() -> Iterator[MakeJob]:
                 for number in numbers:
                     committer.admit()
-                    path, seed = self._writer.open(), self._reuse.seed
+                    path, seed = self._sink.open(), self._reuse.seed
                     plan = self._jobs[number]
                     yield MakeJob(number, plan, path, seed, self._allow_nonfinite)
 
             def make(job: MakeJob) -> Made:
                 tell = functools.partial(self._wrote, job.plan.name)
                 try:
-                    return make_blob(job, self._writer.fs, workers, runtime, tell)
+                    return make_blob(job, self._sink.fs, workers, runtime, tell)
                 except BaseException:
-                    self._writer.discard(job.path)
+                    self._sink.discard(job.path)
                     raise
 
             for job, made in executor.run(jobs(), make):
@@ -187,9 +189,9 @@ class _Owner:
     def _commit(self, job: MakeJob, made: Made) -> None:
         assert made.ref.size == job.plan.nbytes, f"{made.ref.size} of {job.plan.nbytes} bytes"
         try:
-            outcome = self._writer.commit(job.path, made.ref)
+            outcome = self._sink.commit(job.path, made.ref)
         finally:
-            self._writer.discard(job.path)  # unless it was committed
+            self._sink.discard(job.path)  # unless it was committed
         self._reuse.note(job.plan, made.fingerprints, made.ref)
         self.done[job.number] = Written(made.ref, outcome)
         self._tell(BlobDone(job.plan.name, made.ref.size, outcome))
