@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from importer.engine.held import check_sources, hold_sources
+from importer.engine.held import blobs_that_stay, check_sources, hold_sources
 from importer.engine.measure import measure
 from importer.engine.resources import affordable
 from importer.engine.reuse import Reuse, was_imported
@@ -107,7 +107,7 @@ def import_model(
     threads = affordable(request.threads, request.max_memory, quantizes=plan.quantizes)
     jobs = plan.jobs
     reuse = Reuse(store, plan, trusts=not request.rehash)
-    known = reuse.present(jobs)
+    known = _known(plan, store, reuse)
     sizes = [job.nbytes for job, ref in zip(jobs, known, strict=True) if ref is None]
     check_space(store, sizes)
     listen(Planned(len(jobs), plan.nbytes, len(jobs) - len(sizes)))
@@ -156,8 +156,17 @@ def import_model(
 
 def new_jobs(plan: Plan, store: Store, *, trusts: bool = True) -> list[Job]:
     """Return the jobs whose blobs the store is not known to have; reads no source."""
-    known = Reuse(store, plan, trusts=trusts).present(plan.jobs)
+    known = _known(plan, store, Reuse(store, plan, trusts=trusts))
     return [job for job, ref in zip(plan.jobs, known, strict=True) if ref is None]
+
+
+def _known(plan: Plan, store: Store, reuse: Reuse) -> list[BlobRef | None]:
+    """Return for each job the blob that the store is known to have, or None."""
+    known = reuse.present(plan.jobs)
+    if plan.inventory.model is None:
+        return known
+    kept = blobs_that_stay(store, plan)
+    return [ref or other for ref, other in zip(known, kept, strict=True)]
 
 
 @contextlib.contextmanager

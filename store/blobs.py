@@ -44,7 +44,7 @@ class CommitOutcome(StrEnum):
     RENEWED = "renewed"
     """The store had a file of that name and size that it did not know to be good; the fresh
     copy, which costs nothing more, took its place."""
-    HEALED = "healed"
+    REPAIRED = "repaired"
     """The store had a bad file under its name, which is in quarantine now."""
     REFUSED = "refused"
     """It is not one of the blobs that the writer accepts, and is not in the store."""
@@ -146,7 +146,7 @@ class BlobStore:
                 return CommitOutcome.REUSED
             if is_other or is_bad:
                 self._quarantine(target, seen)
-                outcome = CommitOutcome.HEALED
+                outcome = CommitOutcome.REPAIRED
         self.fs.rename(partial, target)
         self._note(ref.digest)
         return outcome
@@ -183,7 +183,7 @@ class BlobStore:
         if seen.kind is Kind.DIRECTORY:
             self.fs.rename(bad, kept)  # nothing can be renamed over a directory
         else:
-            # Better healed than kept: some file systems have no hard links (exFAT).
+            # Better repaired than kept: some file systems have no hard links (exFAT).
             with contextlib.suppress(OSError):
                 self.fs.link(bad, kept)
 

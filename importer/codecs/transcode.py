@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from importer.codecs.base import (
     Codec,
@@ -23,28 +24,11 @@ from store.fs import Buffer
 from store.tensorblob import WEIGHT
 
 
-@dataclass(frozen=True, slots=True)
-class Copy:
-    """Keeps the bytes of one plain array."""
+class _Unchanged:
+    """What moves bytes and does not look at them."""
 
-    dtype: str
-
-    @property
-    def is_lossless(self) -> bool:
-        """Return True."""
-        return True
-
-    def parts(self, shape: Shape) -> tuple[Part, ...]:
-        """Return one part, the tensor itself."""
-        return (Part(WEIGHT, self.dtype, shape),)
-
-    def unit(self, shape: Shape) -> int:
-        """Return the elements of the fewest whole bytes."""
-        return Plain(self.dtype).unit(shape)
-
-    def spans(self, shape: Shape, elements: range) -> tuple[Span, ...]:
-        """Return the elements' own bytes."""
-        return Plain(self.dtype).spans(shape, elements)
+    __slots__ = ()
+    is_lossless: Final = True
 
     def convert(
         self,
@@ -59,6 +43,25 @@ class Copy:
     def kernels(self) -> tuple[KernelSpec, ...]:
         """Return none."""
         return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Copy(_Unchanged):
+    """Keeps the bytes of one plain array."""
+
+    dtype: str
+
+    def parts(self, shape: Shape) -> tuple[Part, ...]:
+        """Return one part, the tensor itself."""
+        return (Part(WEIGHT, self.dtype, shape),)
+
+    def unit(self, shape: Shape) -> int:
+        """Return the elements of the fewest whole bytes."""
+        return Plain(self.dtype).unit(shape)
+
+    def spans(self, shape: Shape, elements: range) -> tuple[Span, ...]:
+        """Return the elements' own bytes."""
+        return Plain(self.dtype).spans(shape, elements)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +110,10 @@ class Recode:
 
 
 @dataclass(frozen=True, slots=True)
-class Repack:
+class Repack(_Unchanged):
     """Keeps codes and scales that are stored as the codec stores them already."""
 
     codec: Codec
-
-    @property
-    def is_lossless(self) -> bool:
-        """Return True: nothing is decoded."""
-        return True
 
     def parts(self, shape: Shape) -> tuple[Part, ...]:
         """Return the codec's parts."""
@@ -128,17 +126,3 @@ class Repack:
     def spans(self, shape: Shape, elements: range) -> tuple[Span, ...]:
         """Return what the codec would read."""
         return self.codec.spans(shape, elements)
-
-    def convert(
-        self,
-        arrays: Sequence[Buffer],
-        shape: Shape,  # noqa: ARG002 - the contract
-        elements: range,  # noqa: ARG002
-        runtime: Runtime,  # noqa: ARG002
-    ) -> Encoded:
-        """Return the bytes as they are."""
-        return Encoded(tuple(arrays))
-
-    def kernels(self) -> tuple[KernelSpec, ...]:
-        """Return none."""
-        return ()

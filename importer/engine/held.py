@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypeVar
 
+from importer.codecs.transcode import Copy, Repack
+from importer.planning.plan import FilePlan, Job, Plan
 from importer.sources.file import SourceFile, changed, is_unchanged
 from store import BlobRef, Digest, Store
 from store.errors import IntegrityError
@@ -67,6 +69,36 @@ def check_sources(
         if not file.is_blob:
             changed(file)
     hold_sources(store, writer, others, threads)
+
+
+def blobs_that_stay(store: Store, plan: Plan) -> list[BlobRef | None]:
+    """Find the blobs of a stored model that a plan would only make again.
+
+    A blob whose tensors are all kept is the same blob if it has the header that is planned:
+    header and arrays then have the same bytes in the same places. Reads headers alone.
+
+    Args:
+        store: that has the source.
+        plan: of an import from a stored model.
+
+    Returns:
+        For each of `plan.jobs` the blob that it would give, or None.
+    """
+    return [_blob_that_stays(store, job) for job in plan.jobs]
+
+
+def _blob_that_stays(store: Store, job: Job) -> BlobRef | None:
+    if isinstance(job, FilePlan):
+        return next(_refs([job.file]))
+    arrays = [array for tensor in job.tensors for one in tensor.sources for array in one.arrays]
+    is_kept = all(isinstance(tensor.transcoder, Copy | Repack) for tensor in job.tensors)
+    file = arrays[0].file
+    is_whole = file.size == job.nbytes and all(array.file == file for array in arrays)
+    if not is_kept or not is_whole:
+        return None
+    (ref,) = _refs([file])
+    with store.blobs.open(ref.digest) as blob:
+        return ref if store.fs.read(blob, len(job.header), 0) == job.header else None
 
 
 def _refs(files: Iterable[SourceFile]) -> Iterator[BlobRef]:

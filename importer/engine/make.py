@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 import xxhash
 
 from importer.codecs.base import Runtime
+from importer.codecs.runtime import NUMPY
 from importer.engine.chunks import Chunk
 from importer.engine.reuse import Fingerprint
 from importer.engine.workers import WorkerPool
@@ -18,6 +19,7 @@ from store import BlobRef
 from store.blob_writer import BlobWriter
 from store.errors import InputError
 from store.fs import FileSystem
+from store.parallel import Stop
 from store.text import printable
 
 _WORTH_RESERVING: Final = 1 << 18
@@ -57,15 +59,21 @@ class Made(NamedTuple):
 
 
 def make_blob(
-    job: MakeJob, fs: FileSystem, workers: WorkerPool, runtime: Runtime, tell: Tell
+    job: MakeJob,
+    fs: FileSystem | None = None,
+    workers: WorkerPool | None = None,
+    runtime: Runtime = NUMPY,
+    tell: Tell = lambda _: None,
 ) -> Made:
     """Read a blob's sources, convert them, and write and hash what they become.
 
-    The same job gives the same bytes, with any number of workers. Memory: some chunks of
-    1 MiB, however large the blob is.
+    The job alone decides the bytes: workers and kernels make it quicker. Memory: some chunks
+    of 1 MiB, however large the blob is.
 
     Args:
-        workers: that convert chunks of large blobs ahead.
+        job: what to make, and where.
+        fs: the door to the file system; by default the real one.
+        workers: that convert chunks of large blobs ahead; by default this thread does all.
         runtime: the kernels to convert with.
         tell: called with the bytes of every piece that was written.
 
@@ -73,7 +81,10 @@ def make_blob(
         InputError: a source changed, or has values that its new type cannot hold.
         OSError: reading or writing failed; the file is of no use.
     """
-    blob = BlobWriter(fs, job.path)
+    if workers is None:
+        with WorkerPool(1, Stop()) as alone:
+            return make_blob(job, fs, alone, runtime, tell)
+    blob = BlobWriter(fs or FileSystem(), job.path)
     plan = job.plan
     try:
         if plan.nbytes >= _WORTH_RESERVING:

@@ -12,9 +12,7 @@ import pickle
 import numpy as np
 import pytest
 
-from importer.codecs.runtime import NUMPY
 from importer.engine.make import MakeJob, make_blob
-from importer.engine.workers import WorkerPool
 from importer.models.quality import read_quality
 from importer.pipeline import plan_import
 from importer.recipes.options import parse_options
@@ -22,8 +20,6 @@ from importer.request import ImportRequest
 from importer.sources.location import StoredModel
 from importer.verification.compare import compare
 from store import CommitOutcome, MediaType, ModelName, Store
-from store.fs import FileSystem
-from store.parallel import Stop
 from store.verify import verify
 from tests.importer.builders import blobs, create, write
 from tests.importer.toys import toy, toys
@@ -151,14 +147,12 @@ def test_a_job_can_be_pickled_and_made_elsewhere(source, store, tmp_path):
     plan = plan_import(
         ImportRequest(ModelName.parse("m"), source, parse_options("toy16")), store
     )
-    stop = Stop()
     made = []
     for number, job in enumerate(plan.jobs):
         path = tmp_path / f"{number}"
         path.touch()
         copy = pickle.loads(pickle.dumps(MakeJob(number, job, path, 7)))
-        with WorkerPool(1, stop) as workers:
-            made.append(make_blob(copy, FileSystem(), workers, NUMPY, lambda _: None))
+        made.append(make_blob(copy))
 
     create(store, source, recipe=parse_options("toy16"))
     layers = store.catalog.get(ModelName.parse("m")).parse().layers

@@ -106,7 +106,7 @@ def test_a_blob_that_the_memo_does_not_know_is_renewed(store):
 def test_a_blob_of_another_size_is_healed(store, content):
     damage(store, content)
 
-    assert put(store) == (REF, CommitOutcome.HEALED)
+    assert put(store) == (REF, CommitOutcome.REPAIRED)
     assert content_of(store) == CONTENT
 
 
@@ -143,14 +143,14 @@ def test_a_blob_that_is_a_directory_is_replaced(store):
     path.mkdir()
     (path / "file").write_bytes(b"x")
 
-    assert put(store)[1] is CommitOutcome.HEALED
+    assert put(store)[1] is CommitOutcome.REPAIRED
     assert content_of(store) == CONTENT
 
 
 def test_a_blob_that_is_a_fifo_is_replaced(store):
     os.mkfifo(store.blobs.path(REF.digest))
 
-    assert put(store)[1] is CommitOutcome.HEALED
+    assert put(store)[1] is CommitOutcome.REPAIRED
     assert content_of(store) == CONTENT
 
 
@@ -195,7 +195,7 @@ def test_a_blob_is_healed_where_there_are_no_hard_links(tmp_path):
         store.prepare()
         damage(store, b"bad")
 
-        assert put(store)[1] is CommitOutcome.HEALED
+        assert put(store)[1] is CommitOutcome.REPAIRED
         assert content_of(store) == CONTENT
 
 

@@ -477,7 +477,7 @@ def test_a_repair_puts_back_what_is_wanted_and_keeps_the_bad_copy(store):
         writer.accept_only(frozenset({ref}))
         done = writer.put(content)
 
-    assert done == (ref, CommitOutcome.HEALED)
+    assert done == (ref, CommitOutcome.REPAIRED)
     assert path.read_bytes() == content
     (kept,) = store.layout.quarantine.iterdir()
     assert kept.read_bytes() == bytes(ref.size)

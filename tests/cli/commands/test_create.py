@@ -53,7 +53,7 @@ def test_the_document_holds_integers_and_digests(store, fixture):
         "count": len(files),
         "bytes": sum(file.stat().st_size for file in files),
     }
-    assert {"reused", "healed"} < set(document["blobs"])
+    assert {"reused", "repaired"} < set(document["blobs"])
     assert type(document["milliseconds"]) is int
 
 
@@ -77,7 +77,7 @@ def test_what_is_there_is_reused(store):
     assert blobs["reused"]["count"] == 30
 
 
-def test_a_damaged_blob_is_healed_and_that_is_told(store):
+def test_a_damaged_blob_is_repaired_and_that_is_told(store):
     run("create", "m", LLAMA, store=store)
     path = max((store / "blobs").iterdir(), key=lambda path: path.stat().st_size)
     path.chmod(0o600)
@@ -85,7 +85,7 @@ def test_a_damaged_blob_is_healed_and_that_is_told(store):
 
     outcome = run("create", "m", LLAMA, store=store).succeeded()
 
-    assert "healed 1 blob (16 KB)" in outcome.stderr
+    assert "repaired 1 blob (16 KB)" in outcome.stderr
     assert check_store(store) == []
 
 

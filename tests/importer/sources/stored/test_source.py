@@ -13,7 +13,7 @@ from importer.request import ImportRequest
 from importer.sources.location import StoredModel, parse_source
 from importer.sources.stored.source import read_stored
 from importer.verification.repair import repair
-from store import ModelName, Store
+from store import CommitOutcome, ModelName, Store
 from store.errors import InputError, IntegrityError, UnsupportedError
 from store.gc import GarbageCollector
 from store.verify import verify
@@ -253,4 +253,29 @@ def test_gc_keeps_what_an_import_reads(store):
     create(store, BIG, "small", listen=rm_and_collect)
 
     assert {layer.digest for layer in layers(store, "small")} == there
+    assert verify(store).findings == ()
+
+
+def test_what_stays_is_not_read(store, monkeypatch):
+    create(store, FIXTURES / "tiny-moe", "big", recipe=parse_options("int8"))
+    read = []
+    monkeypatch.setattr(
+        "importer.engine.reader.read_exactly",
+        lambda file, *_: read.append(file.path) or pytest.fail("read"),
+    )
+
+    result = create(store, BIG, "same")
+
+    assert read == []
+    assert result.tally(CommitOutcome.NEW)[0] == 1  # the configuration
+    assert layers(store, "same") == layers(store, "big")
+
+
+def test_what_stays_and_is_not_known_to_be_good_is_made_again(store):
+    create(store, FIXTURES / "tiny-moe", "big")
+    store.memo.clear()
+
+    create(store, BIG, "same")
+
+    assert layers(store, "same") == layers(store, "big")
     assert verify(store).findings == ()
