@@ -16,7 +16,6 @@ from importer.engine.reuse import Reuse, was_imported
 from importer.engine.space import check_space, telling_space
 from importer.engine.write import Written, write_blobs
 from importer.events import Listener, Planned, Published, Scanned, silent
-from importer.hub.fetch import fetched
 from importer.models.config import config_bytes
 from importer.models.quality import quality_bytes
 from importer.planning.plan import FilePlan, Job, Plan
@@ -178,6 +177,8 @@ def _inventory(
         yield read_stored(store, source.name)
         return
     if isinstance(source, HubRepository):
+        from importer.hub.fetch import fetched  # noqa: PLC0415 - 5 ms that few imports need
+
         with fetched(source, variant, listen, only_headers=only_headers) as tree:
             yield take_inventory(tree, variant)
     else:
