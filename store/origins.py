@@ -56,9 +56,24 @@ class Origins:
         """Write the new file `partial` for `put`, durably."""
         write_small(self.fs, partial, os.fsencode(source.absolute()), mode=_MODE)
 
-    def put(self, manifest: Digest, partial: Path) -> None:
-        """Give `partial` its name, durably. The caller holds the shared lock."""
-        self.fs.rename(partial, self._path(manifest))
+    def has(self, manifest: Digest, source: Path) -> bool:
+        """Return whether it is noted that a model was made from `source`."""
+        return self.get(manifest) == source.absolute()
+
+    def put(self, manifest: Digest, source: Path, partial: Path) -> None:
+        """Note durably what a model was made from. The caller holds the shared lock.
+
+        Args:
+            manifest: of the model.
+            source: that it was made from.
+            partial: a file from `write`, or where one would be if there was none because the
+                path was noted already, which gc may have removed since.
+        """
+        if not self.has(manifest, source):
+            if self.fs.status(partial) is None:
+                self.write(partial, source)
+            self.fs.rename(partial, self._path(manifest))
+        # Also of a file that is there: whoever noted it may have died before this.
         self.fs.sync_directory(self.layout.origins)
 
     def digests(self) -> Iterator[tuple[str, Digest | None]]:

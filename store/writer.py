@@ -216,14 +216,14 @@ class Writer:
         digest = Digest.of(data)
         del data  # 30 MB for 100 000 tensors
         partial_origin = self.folder / f"{number}.origin"
-        if origin is not None:
+        if origin is not None and not self._origins.has(digest, origin):
             self._origins.write(partial_origin, origin)
         self.sync()
         with self._lock.shared():
             if origin is not None:
                 # Before the manifest, and under one lock, or gc would find nothing that needs
                 # it. A publication that fails leaves a file that gc removes.
-                self._origins.put(digest, partial_origin)
+                self._origins.put(digest, origin, partial_origin)
             return Publication(digest, self._replace(name, partial, manifest))
 
     def sync(self) -> None:

@@ -65,8 +65,9 @@ def no_sync_of_manifests_in_gc(patch):
 
 
 def no_sync_of_origins(patch):
-    def without(self, manifest, partial):
-        self.fs.rename(partial, self._path(manifest))
+    def without(self, manifest, source, partial):
+        if not self.has(manifest, source):
+            self.fs.rename(partial, self._path(manifest))
 
     patch.setattr(Origins, "put", without)
 

@@ -87,13 +87,13 @@ def _syncs() -> Iterator[Bug]:
             if origin is not None:
                 # Before the manifest, and under one lock, or gc would find nothing that needs
                 # it. A publication that fails leaves a file that gc removes.
-                self._origins.put(digest, partial_origin)
+                self._origins.put(digest, origin, partial_origin)
             return Publication(digest, self._replace(name, partial, manifest))
 """,
         """
         with self._lock.shared():
             if origin is not None:
-                self._origins.put(digest, partial_origin)
+                self._origins.put(digest, origin, partial_origin)
             done = Publication(digest, self._replace(name, partial, manifest))
         self.sync()
         return done
