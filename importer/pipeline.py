@@ -179,9 +179,9 @@ def _inventory(
         return
     if isinstance(source, HubRepository):
         with fetched(source, variant, listen, only_headers=only_headers) as tree:
-            yield take_inventory(tree, variant)
+            yield take_inventory(tree, variant, as_arrays=request.as_arrays)
     else:
-        yield read_inventory(source, variant)
+        yield read_inventory(source, variant, as_arrays=request.as_arrays)
 
 
 def _origin(request: ImportRequest, plan: Plan) -> Path | None:

@@ -29,7 +29,9 @@ def make_plan(inventory: Inventory, classification: Classification, recipe: Reci
         UsageError: a rule of the user's decides nothing.
         UnsupportedError: more tensors than a manifest may name, or quantized already.
     """
-    if inventory.is_decoded and not recipe.is_plain:
+    if inventory.is_decoded and (
+        not recipe.is_plain or all(tensor.is_ours for tensor in inventory.tensors)
+    ):
         classification = replace(classification, scheme=None)  # nothing is left of it
     _check_not_quantized(classification, recipe)
     tensors: list[TensorPlan] = []
@@ -39,6 +41,10 @@ def make_plan(inventory: Inventory, classification: Classification, recipe: Reci
         decision = recipe.decide(
             tensor.name, tensor.dtype, tensor.shape, depths, is_plain=tensor.is_plain
         )
+        if not tensor.is_plain and decision.target is not None:
+            is_same = str(decision.target) == tensor.stored_as
+            before = f"it is {tensor.stored_as} already" if is_same else f"was {tensor.stored_as}"
+            decision = decision._replace(reason=f"{decision.reason}; {before}")
         # A few decisions serve 100 000 tensors. By index: a rule may have 100 globs.
         key = (decision.rule.index, *decision[2:], decision.target)
         decision = decisions.setdefault(key, decision)
