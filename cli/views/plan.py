@@ -68,7 +68,8 @@ def _kept(plan: Plan) -> str:
     kept = sum(tensor.transcoder.is_lossless for tensor in packed)
     if not kept:
         return ""
-    return f"; {count(kept, 'tensor')} {'keeps its' if kept == 1 else 'keep their'} codes and scales"
+    verb = "keeps its" if kept == 1 else "keep their"
+    return f"; {count(kept, 'tensor')} {verb} codes and scales"
 
 
 def _classes(plan: Plan) -> Iterator[str]:
