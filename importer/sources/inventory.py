@@ -154,7 +154,9 @@ def _of_tensors(
     parts = [part.tensors for part in contents.values()]
     stored = _sorted(parts)
     joined = [
-        part if as_arrays else join_tensors(part, configs.get(directory, {}))
+        part
+        if as_arrays
+        else join_tensors(part, configs.get(directory, {}), contents[directory].metadata)
         for directory, part in zip(contents, parts, strict=True)
     ]
     # Most sources have nothing to join, and may have 100 000 tensors.
