@@ -180,9 +180,9 @@ def _inventory(
         from importer.hub.fetch import fetched  # noqa: PLC0415 - 5 ms that few imports need
 
         with fetched(source, variant, listen, only_headers=only_headers) as tree:
-            yield take_inventory(tree, variant)
+            yield take_inventory(tree, variant, as_arrays=request.as_arrays)
     else:
-        yield read_inventory(source, variant)
+        yield read_inventory(source, variant, as_arrays=request.as_arrays)
 
 
 def _origin(request: ImportRequest, plan: Plan) -> Path | None:

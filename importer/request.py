@@ -22,6 +22,8 @@ class ImportRequest:
         rehash: believe nothing that the store noted earlier.
         strict: refuse a plan in which a tensor does not fit its rule.
         report: measure the quantized tensors, and store what was found.
+        as_arrays: keep quantized weights as the arrays that they are stored as, as models of
+            earlier versions have them.
     """
 
     name: ModelName
@@ -33,3 +35,4 @@ class ImportRequest:
     rehash: bool = False
     strict: bool = False
     report: bool = False
+    as_arrays: bool = False

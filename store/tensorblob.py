@@ -128,7 +128,7 @@ def read_tensors(layer: str, header: tensorfile.Header) -> Iterator[BlobTensor]:
         if key in quantized:
             found = ((suffix, entries.get(key + suffix)) for suffix in PARTS)
             parts = {suffix: part for suffix, part in found if part is not None}
-            yield BlobTensor(name, parts, *_declared(key, header.metadata))
+            yield BlobTensor(name, parts, *declared_type(key, header.metadata))
         else:
             yield BlobTensor(name, {WEIGHT: entry})
 
@@ -152,7 +152,8 @@ def _belongs(key: str, own: str) -> bool:
     return key == own or key.startswith(f"{own}.")
 
 
-def _declared(key: str, metadata: Mapping[str, str]) -> tuple[str | None, int | None]:
+def declared_type(key: str, metadata: Mapping[str, str]) -> tuple[str | None, int | None]:
+    """Return the quantization type and group size that metadata declares for a key."""
     quant_type = metadata.get(f"{key}.{_QUANT_TYPE}") or metadata.get(_QUANT_TYPE)
     size = metadata.get(f"{key}.{_GROUP_SIZE}") or metadata.get(_GROUP_SIZE) or ""
     is_number = size.isascii() and size.isdigit() and len(size) < _DIGITS

@@ -43,8 +43,8 @@ def plan_lines(name: str, plan: Plan, new: list[Job]) -> Iterator[str]:
     rows.append(("total", *_cells(_sum(plan))))
     yield from table(rows, right=(1, 2, 3))
     yield ""
-    if facts.scheme is not None:
-        yield f"quantized already ({facts.scheme}); imported as it is"
+    if (scheme := plan.inventory.scheme) is not None:
+        yield f"quantized already ({scheme}){_kept(plan)}"
     yield _new_bytes(plan, new)
     if plan.files:
         yield ""
@@ -59,6 +59,17 @@ def plan_lines(name: str, plan: Plan, new: list[Job]) -> Iterator[str]:
     for warning in plan.warnings:
         yield ""
         yield f"warning: {printable(warning, 1000)}"
+
+
+def _kept(plan: Plan) -> str:
+    if plan.classification.scheme is not None:
+        return "; imported as it is"
+    packed = (tensor for tensor in plan.tensors if not tensor.sources[0].is_plain)
+    kept = sum(tensor.transcoder.is_lossless for tensor in packed)
+    if not kept:
+        return ""
+    verb = "keeps its" if kept == 1 else "keep their"
+    return f"; {count(kept, 'tensor')} {verb} codes and scales"
 
 
 def _classes(plan: Plan) -> Iterator[str]:
@@ -110,7 +121,7 @@ def plan_document(plan: Plan, new: list[Job]) -> dict[str, object]:
     return {
         "kind": str(plan.classification.kind),
         "architecture": plan.classification.architecture,
-        "prequantized": plan.classification.scheme,
+        "prequantized": plan.inventory.scheme,
         "parameters": plan.parameters,
         "recipe": to_document(plan.recipe),
         "total": _document(total),

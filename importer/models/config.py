@@ -46,7 +46,7 @@ def config_bytes(plan: Plan) -> bytes:
 
 
 def file_type(plan: Plan) -> str:
-    """Return the scheme of another quantizer, what was asked for, or what most bytes have."""
+    """Return the scheme whose arrays are kept, what was asked for, or what most bytes have."""
     if plan.classification.scheme is not None:
         return plan.classification.scheme
     if asked := parse_target(plan.recipe.type or "keep"):
@@ -72,6 +72,8 @@ def _record(plan: Plan, facts: Classification) -> dict[str, Json]:
         record["architecture"] = facts.architecture
     if facts.scheme is not None:
         record["prequantized"] = facts.scheme
+        if not all(source.is_plain for tensor in plan.tensors for source in tensor.sources):
+            record["joined"] = True  # comparing and rebuilding make the same tensors
     if plan.inventory.variant is not None:
         record["variant"] = plan.inventory.variant  # comparing and rebuilding read the same
     if (origin := plan.inventory.origin) is not None:

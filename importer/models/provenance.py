@@ -45,7 +45,14 @@ class Provenance:
         # Other programs record none; their models can only be as plain as the source.
         recipe = PLAIN if document is None else from_document(document)
         return tuple(
-            ImportRequest(self.name, source, recipe, variant, threads)
+            ImportRequest(
+                self.name,
+                source,
+                recipe,
+                variant,
+                threads,
+                as_arrays=self.record.prequantized is not None and not self.record.is_joined,
+            )
             for source in self.sources
         )
 

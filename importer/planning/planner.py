@@ -29,16 +29,16 @@ def make_plan(inventory: Inventory, classification: Classification, recipe: Reci
         UsageError: a rule of the user's decides nothing.
         UnsupportedError: more tensors than a manifest may name, or quantized already.
     """
-    if inventory.is_decoded and not recipe.is_plain:
+    if inventory.is_decoded and (
+        not recipe.is_plain or all(tensor.is_ours for tensor in inventory.tensors)
+    ):
         classification = replace(classification, scheme=None)  # nothing is left of it
     _check_not_quantized(classification, recipe)
     tensors: list[TensorPlan] = []
     depths = Depths(tensor.name for tensor in inventory.tensors)
     decisions: dict[tuple[object, ...], Decision] = {}
     for tensor in inventory.tensors:
-        decision = recipe.decide(
-            tensor.name, tensor.dtype, tensor.shape, depths, is_plain=tensor.is_plain
-        )
+        decision = _decide(recipe, tensor, depths)
         # A few decisions serve 100 000 tensors. By index: a rule may have 100 globs.
         key = (decision.rule.index, *decision[2:], decision.target)
         decision = decisions.setdefault(key, decision)
@@ -65,6 +65,18 @@ def make_plan(inventory: Inventory, classification: Classification, recipe: Reci
     )
     warnings = (*_warnings(blobs, inventory, recipe), *notes)
     return Plan(inventory, classification, recipe, tuple(blobs), files, warnings)
+
+
+def _decide(recipe: Recipe, tensor: SourceTensor, depths: Depths) -> Decision:
+    """Decide what becomes of a tensor; the reason says what it was, if that was packed."""
+    decision = recipe.decide(
+        tensor.name, tensor.dtype, tensor.shape, depths, is_plain=tensor.is_plain
+    )
+    if tensor.is_plain or decision.target is None:
+        return decision
+    kind = tensor.stored_as
+    before = f"it is {kind} already" if str(decision.target) == kind else f"was {kind}"
+    return decision._replace(reason=f"{decision.reason}; {before}")
 
 
 def _plan_tensor(

@@ -82,12 +82,15 @@ class Inventory:
         return read_document(file) if file is not None else None
 
 
-def read_inventory(source: Path, variant: str | None = None) -> Inventory:
+def read_inventory(
+    source: Path, variant: str | None = None, *, as_arrays: bool = False
+) -> Inventory:
     """Read what there is in a checkpoint directory, or in a single file of weights.
 
     Args:
         source: the directory or file.
         variant: of the weights, such as `fp16`.
+        as_arrays: make no tensors of the arrays of quantized weights.
 
     Raises:
         NotFoundError: there is no such source.
@@ -96,11 +99,13 @@ def read_inventory(source: Path, variant: str | None = None) -> Inventory:
     """
     tree = read_tree(source)
     if source.is_file():
-        return _single_file(tree, variant)
-    return take_inventory(tree, variant)
+        return _single_file(tree, variant, as_arrays=as_arrays)
+    return take_inventory(tree, variant, as_arrays=as_arrays)
 
 
-def take_inventory(tree: Tree, variant: str | None = None) -> Inventory:
+def take_inventory(
+    tree: Tree, variant: str | None = None, *, as_arrays: bool = False
+) -> Inventory:
     """Read what there is in a checkpoint directory, wherever its files are.
 
     Raises:
@@ -125,7 +130,7 @@ def take_inventory(tree: Tree, variant: str | None = None) -> Inventory:
         for file in files
         if file.name == CONFIG and file.directory in contents
     }
-    found = _of_tensors(tree, contents, configs)
+    found = _of_tensors(tree, contents, configs, as_arrays=as_arrays)
     notes = (*tree.notes, *found.notes, *_fallen_back(choice.weights, contents, variant))
     return replace(
         found,
@@ -139,31 +144,44 @@ def take_inventory(tree: Tree, variant: str | None = None) -> Inventory:
 
 
 def _of_tensors(
-    tree: Tree, contents: Mapping[str, Contents], configs: Mapping[str, Document]
+    tree: Tree,
+    contents: Mapping[str, Contents],
+    configs: Mapping[str, Document],
+    *,
+    as_arrays: bool,
 ) -> Inventory:
     """Return the inventory of weights alone, without files."""
     parts = [part.tensors for part in contents.values()]
     stored = _sorted(parts)
     joined = [
-        join_tensors(part, configs.get(directory, {}))
+        part
+        if as_arrays
+        else join_tensors(part, configs.get(directory, {}), contents[directory].metadata)
         for directory, part in zip(contents, parts, strict=True)
     ]
     # Most sources have nothing to join, and may have 100 000 tensors.
     is_joined = any(made is not part for made, part in zip(joined, parts, strict=True))
     weights = [file for part in contents.values() for file in part.files]
     scheme = _scheme(stored, configs)
+    tensors = _sorted(joined) if is_joined else stored
     return Inventory(
         root=tree.root,
-        tensors=_sorted(joined) if is_joined else stored,
+        tensors=tensors,
         files=(),
         weights=tuple(sorted(weights, key=lambda file: file.path)),
         left_out=(),
         components=tuple(contents),
         configs=configs,
         origin=tree.origin,
-        notes=tuple(note for part in contents.values() for note in part.notes),
+        notes=(
+            *(note for part in contents.values() for note in part.notes),
+            *_unjoined(tensors),
+        ),
         scheme=scheme,
-        is_decoded=scheme is not None and SCHEMES[scheme].decodes,
+        is_decoded=scheme is not None
+        and SCHEMES[scheme].decodes
+        and is_joined
+        and _scheme([tensor for tensor in tensors if tensor.is_plain], configs) is None,
         metadata={
             path: told for part in contents.values() for path, told in part.metadata.items()
         },
@@ -189,6 +207,17 @@ def _scheme(stored: Sequence[SourceTensor], configs: Mapping[str, Document]) -> 
     return scheme_of(arrays, configs.get("", {}))
 
 
+def _unjoined(tensors: Iterable[SourceTensor]) -> Iterator[str]:
+    """Yield a note for each reason why weights stay the arrays that they are stored as."""
+    reasons: dict[str, list[str]] = {}
+    for tensor in tensors:
+        if tensor.unjoined:
+            reasons.setdefault(tensor.unjoined, []).append(tensor.name)
+    for reason, names in reasons.items():
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        yield f"`{printable(names[0])}`{more} stays the arrays that it is stored as: {reason}"
+
+
 def _fallen_back(
     weights: Mapping[str, Selection], contents: Mapping[str, Contents], variant: str | None
 ) -> Iterator[str]:
@@ -208,7 +237,7 @@ def _fallen_back(
         )
 
 
-def _single_file(tree: Tree, variant: str | None) -> Inventory:
+def _single_file(tree: Tree, variant: str | None, *, as_arrays: bool) -> Inventory:
     (file,) = tree.files
     role = file.role
     if not role.is_weights or role.weights is None:
@@ -223,4 +252,4 @@ def _single_file(tree: Tree, variant: str | None) -> Inventory:
     contents = FORMATS[role.format].read(selection, {file.path: file}, "")
     if not contents.tensors:
         no_weights({file.path: role}, str(tree.root))
-    return _of_tensors(tree, {"": contents}, {})
+    return _of_tensors(tree, {"": contents}, {}, as_arrays=as_arrays)

@@ -46,6 +46,7 @@ class SourceTensor(NamedTuple):
         arrays: that hold it, at least one, in the order that the decoder wants.
         decoder: reads the values from the arrays.
         component: the directory that it belongs to, empty for the source itself.
+        unjoined: why a scheme that decodes left this array as it is, or empty.
 
     Example:
         >>> SourceTensor.plain(StoredArray("norm.weight", "BF16", (64,), file, 4096, 128))
@@ -56,6 +57,7 @@ class SourceTensor(NamedTuple):
     arrays: tuple[StoredArray, ...]
     decoder: Decoder
     component: str = ""
+    unjoined: str = ""
 
     @classmethod
     def plain(cls, array: StoredArray, component: str = "") -> SourceTensor:
@@ -77,6 +79,14 @@ class SourceTensor(NamedTuple):
     def is_ours(self) -> bool:
         """Whether the store has a type of its own for what is stored."""
         return self.is_plain or stored_type(self.decoder) is not None
+
+    @property
+    def stored_as(self) -> str:
+        """The type that the values are packed in; empty where they are stored as they are."""
+        if self.is_plain:
+            return ""
+        spec = stored_type(self.decoder)
+        return "quantized" if spec is None else str(spec)
 
     @property
     def own_name(self) -> str:

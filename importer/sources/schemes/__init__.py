@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from importer.sources.schemes import recognized
 from importer.sources.schemes.base import Clue, Scheme
 from importer.sources.schemes.mlx import Mlx
+from importer.sources.schemes.ours import join_ours
 from importer.sources.schemes.recognized import Recognized
 from store.json import Json
 
@@ -57,18 +58,24 @@ def scheme_of(tensors: Iterable[tuple[str, str]], config: Mapping[str, Json]) ->
 
 
 def join_tensors(
-    tensors: Sequence[SourceTensor], config: Mapping[str, Json]
+    tensors: Sequence[SourceTensor],
+    config: Mapping[str, Json],
+    metadata: Mapping[str, Mapping[str, str]],
 ) -> Sequence[SourceTensor]:
     """Make logical tensors of the arrays of one directory, by every scheme in turn.
+
+    First come those whose file names a type of the store.
 
     Args:
         tensors: every array as it is stored, in the order of the files.
         config: the directory's `config.json`, or empty.
+        metadata: what each file says about itself, by path.
 
     Raises:
         InputError: arrays are missing, or contradict each other or the configuration.
         UnsupportedError: a form of a scheme that is not decoded.
     """
+    tensors = join_ours(tensors, metadata)
     for scheme in SCHEMES.values():
         tensors = tuple(scheme.join(tensors, config))
     return tensors

@@ -57,7 +57,8 @@ class ModelRecord(NamedTuple):
         files: of the source.
         hub: repository and commit of an import from the Hub, or None.
         model: the manifest of the stored model that this one was made from, or None.
-        prequantized: the scheme that the weights came in, or None.
+        prequantized: the scheme whose arrays the model has as they came, or None.
+        is_joined: whether tensors were made of others of that scheme's arrays.
         recipe: a document that `importer.recipes.document` reads, or None.
         variant: of the weights, or None.
         source_dtypes: of all tensors in the order of the manifest, and in a group in that of
@@ -74,6 +75,7 @@ class ModelRecord(NamedTuple):
     hub: HubRepository | None = None
     model: Digest | None = None
     prequantized: str | None = None
+    is_joined: bool = False
     recipe: Mapping[str, Json] | None = None
     variant: str | None = None
     source_dtypes: tuple[DtypeRun, ...] = ()
@@ -123,6 +125,7 @@ def record_in(config: Json | Mapping[str, Json]) -> ModelRecord:
         hub=_hub(ours.get("hub")),
         model=_digest(ours.get("model")),
         prequantized=_text(ours.get("prequantized")),
+        is_joined=ours.get("joined") is True,
         recipe=recipe if isinstance(recipe, dict) else None,
         variant=_text(ours.get("variant")),
         source_dtypes=_runs(ours.get("source_dtypes")),

@@ -189,13 +189,49 @@ def test_a_dry_run_knows_what_is_there(store):
 
 
 def test_a_prequantized_source_is_told(store, tmp_path):
-    tensors = {"a.weight": ("U32", (4,)), "a.scales": ("F16", (2,)), "a.biases": ("F16", (2,))}
+    tensors = {"a.qweight": ("I32", (4, 8)), "a.scales": ("F16", (2, 8))}
     source = model(tmp_path / "m", tensors)
 
     plan = run("create", "m", source, "--dry-run", store=store).succeeded().stdout
-    assert "quantized already (mlx); imported as it is" in plan
+    assert "quantized already (gptq); imported as it is" in plan
     run("create", "m", source, store=store).succeeded()
-    assert "mlx (as in the source)" in run("show", "m", store=store).succeeded().stdout
+    assert "gptq (as in the source)" in run("show", "m", store=store).succeeded().stdout
+
+
+MLX = {
+    "a.weight": ("U32", (4, 16)),
+    "a.scales": ("F16", (4, 2)),
+    "a.biases": ("F16", (4, 2)),
+    "norm.weight": ("F16", (128,)),
+}
+FOUR_BITS = {"quantization": {"bits": 4, "group_size": 64}}
+
+
+def test_what_mlx_quantized_is_told_as_tensors(store, tmp_path):
+    source = model(tmp_path / "m", MLX, FOUR_BITS)
+
+    plan = run("create", "m", source, "--dry-run", store=store).succeeded().stdout
+    assert "quantized already (mlx); 1 tensor keeps its codes and scales" in plan
+    document = run("create", "m", source, "--dry-run", "--json", store=store).document
+    assert (document["prequantized"], document["parameters"]) == ("mlx", 4 * 128 + 128)
+    first = document["tensors"][0]
+    assert (first["name"], first["dtype"], first["shape"]) == ("a.weight", "F16", [4, 128])
+    assert (first["type"], first["group_size"], first["bytes"]) == (None, 64, 4 * 72)
+    run("create", "m", source, store=store).succeeded()
+    shown = run("show", "m", store=store).succeeded().stdout
+    assert "as in the source" not in shown
+    assert "640" in shown
+
+
+def test_what_is_quantized_twice_is_counted(store, tmp_path):
+    source = model(tmp_path / "m", MLX, FOUR_BITS)
+    words = ("create", "m", source, "--rule", "a.*=int8/64", "--allow-nonfinite")
+
+    plan = run(*words, "--dry-run", store=store).succeeded().stdout
+
+    assert "1 of 2 tensors are quantized a second time" in plan
+    assert "; was int4/64" in plan
+    assert "quantized already (mlx)\n" in plan
 
 
 OLD_LOCALE = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 
 import pytest
@@ -200,20 +201,35 @@ def test_a_safetensors_model_of_ollama_is_described(store):
     assert found.capabilities == ("completion",)
 
 
-def test_a_foreign_quantization_is_named(store, tmp_path):
+def test_a_foreign_quantization_is_named(store):
     tensors = {
         "a.weight": ("U32", (4, 2)),
         "a.scales": ("F16", (4, 1)),
         "a.biases": ("F16", (4, 1)),
     }
-    ours = described(store, model(tmp_path / "m", tensors))
     layers = [
         tensor_layer(safetensors({name: facts}), name, dtype=facts[0], shape=facts[1])
         for name, facts in tensors.items()
     ]
 
-    for found in (ours, describe(store, handmade(store, layers, "other"))):
+    # Of earlier versions, or of another program.
+    ours = json.dumps({"ingot": {"prequantized": "mlx"}}).encode()
+    old = describe(store, handmade(store, layers, "old", config=ours))
+    for found in (old, describe(store, handmade(store, layers, "other"))):
         assert (found.prequantized, found.parameters) == ("mlx", None)
+
+
+def test_what_mlx_quantized_is_described_as_tensors(store, tmp_path):
+    small = dict.fromkeys(("a.scales", "a.biases"), ("F16", (4, 1)))
+    config = {"quantization": {"bits": 2, "group_size": 32}}
+    source = model(tmp_path / "m", {"a.weight": ("U32", (4, 2)), **small}, config)
+
+    found = described(store, source)
+
+    assert (found.prequantized, found.parameters) == (None, 128)
+    assert [(one.name, one.type_name, one.group_size) for one in found.tensors] == [
+        ("a.weight", "int2", 32)
+    ]
 
 
 def test_integers_are_no_parameters(store, tmp_path):

@@ -156,8 +156,10 @@ def test_a_sentence_model_embeds(tmp_path):
 
 
 def test_a_quantized_component_makes_a_quantized_pipeline(tmp_path):
-    tensors = {"a.weight": ("U32", (8,)), "a.scales": ("F16", (2,)), "a.biases": ("F16", (2,))}
-    model(tmp_path / "x", tensors, config={})
+    parts = dict.fromkeys(("a.scales", "a.biases"), ("F16", (2, 1)))
+    tensors = {"a.weight": ("U32", (2, 8)), **parts}
+    config = {"quantization": {"bits": 4, "group_size": 64}}
+    model(tmp_path / "x", tensors, config=config)
     write(tmp_path, {"model_index.json": {}})
 
     assert classify(read_inventory(tmp_path)).scheme == "mlx"

@@ -1,0 +1,98 @@
+"""Weights in the form of the store's own blobs, where their file says of which type they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from importer.codecs.spec import QUANT_TYPES, QuantSpec
+from store.errors import InputError, UnsupportedError
+from store.tensorblob import BIAS, GLOBAL_SCALE, PACKED_DTYPE, SCALE, declared_type
+from store.text import printable
+
+if TYPE_CHECKING:  # `show` recognizes schemes, and starts quickly
+    from importer.sources.tensor import SourceTensor
+
+_WORD: Final = 32
+_VALUES: Final = "BF16"
+"""What types without biases decode to; their scales do not tell."""
+
+
+def join_ours(
+    tensors: Sequence[SourceTensor], metadata: Mapping[str, Mapping[str, str]]
+) -> Sequence[SourceTensor]:
+    """Make one tensor of the parts of each weight whose type the metadata of its file names.
+
+    Args:
+        tensors: every array of a directory, in the order of the files.
+        metadata: what each file says about itself, by path.
+
+    Raises:
+        InputError: parts are missing, or do not fit the type.
+        UnsupportedError: there is no such type.
+    """
+    if not any(key.endswith("quant_type") for told in metadata.values() for key in told):
+        return tensors
+    by_name = {tensor.name: tensor for tensor in tensors}
+    made: dict[str, SourceTensor | None] = {}
+    for weight in tensors:
+        if weight.arrays[0].dtype == PACKED_DTYPE and weight.name + SCALE in by_name:
+            told = metadata.get(weight.file.path, {})
+            made |= _joined(weight, by_name, *declared_type(weight.arrays[0].name, told))
+    joined = (made.get(tensor.name, tensor) for tensor in tensors)
+    return [tensor for tensor in joined if tensor is not None]
+
+
+def _joined(
+    weight: SourceTensor,
+    by_name: Mapping[str, SourceTensor],
+    quant_type: str | None,
+    group_size: int | None,
+) -> Iterator[tuple[str, SourceTensor | None]]:
+    """Yield what the tensor of each array becomes, None where it is a part of another."""
+    if quant_type is None or weight.name + GLOBAL_SCALE in by_name:
+        return
+    if quant_type not in QUANT_TYPES:
+        raise UnsupportedError(
+            f"`{printable(weight.name)}` is quantized to `{printable(quant_type)}`, which "
+            "cannot be read",
+            code="E_FORMAT",
+        )
+    spec = QUANT_TYPES[quant_type]
+    if group_size is not None:
+        spec = replace(spec, group_size=group_size)
+    suffixes = (SCALE, BIAS) if spec.has_bias else (SCALE,)
+    found = [by_name.get(weight.name + suffix) for suffix in suffixes]
+    parts = [weight, *(tensor for tensor in found if tensor is not None)]
+    whole = _tensor(weight, spec, parts)
+    if len(parts) <= len(suffixes) or whole is None:
+        shapes = ", ".join(f"{part.dtype} {list(part.shape)}" for part in parts)
+        raise InputError(
+            f"`{weight.file.path}`: `{printable(weight.name)}` ({shapes}) is not {spec.name} "
+            f"in groups of {spec.group_size}, as the file says",
+            code="E_QUANT_PAIR",
+        )
+    yield weight.name, whole
+    for part in parts[1:]:
+        yield part.name, None
+
+
+def _tensor(
+    weight: SourceTensor, spec: QuantSpec, parts: Sequence[SourceTensor]
+) -> SourceTensor | None:
+    """Return the tensor of some parts, or None where they are not those of its type."""
+    from importer.codecs.registry import codec_for  # noqa: PLC0415 - as above
+    from importer.sources.tensor import SourceTensor  # noqa: PLC0415
+
+    arrays = tuple(part.arrays[0] for part in parts)
+    if not weight.shape:
+        return None
+    shape = (*weight.shape[:-1], weight.shape[-1] * _WORD // spec.bits)
+    codec = codec_for(spec, arrays[1].dtype if spec.has_bias else _VALUES)
+    if shape[-1] % spec.group_size:
+        return None
+    expected = [(part.dtype, part.shape) for part in codec.parts(shape)]
+    if expected != [(array.dtype, array.shape) for array in arrays]:
+        return None
+    return SourceTensor(weight.name, shape, arrays, codec, weight.component)
