@@ -1,4 +1,4 @@
-"""Weights in the form of the store's own blobs, where their file says of which type they are."""
+"""Files in the form of our own blobs: `X.weight` with `.scale` and `.bias` beside it."""
 
 from __future__ import annotations
 
