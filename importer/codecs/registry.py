@@ -10,7 +10,8 @@ from importer.codecs.base import Codec, Decoder, Transcoder
 from importer.codecs.cast import Cast
 from importer.codecs.plain import Plain
 from importer.codecs.spec import Downcast, QuantSpec, Target
-from importer.codecs.transcode import Copy, Recode, Repack
+from importer.codecs.strided import Strided
+from importer.codecs.transcode import Copy, Gather, Recode, Repack
 
 
 @functools.cache
@@ -37,7 +38,7 @@ def transcoder_for(target: Target, decoder: Decoder) -> Transcoder:
     """Return the transcoder that makes `target` of arrays that `decoder` reads.
 
     Args:
-        target: a type, or None to keep what is stored: the bytes of a plain array, or the
+        target: a type, or None to keep what is stored: the values of a plain array, or the
             codes and scales of a type of the store.
 
     Raises:
@@ -47,6 +48,8 @@ def transcoder_for(target: Target, decoder: Decoder) -> Transcoder:
     if stored is not None and target in {None, stored}:
         return Repack(codec_for(stored, dtype))
     if target is None:
+        if isinstance(decoder, Strided):
+            return Gather(decoder)
         assert isinstance(decoder, Plain), "the arrays of a scheme are kept one by one"
         return Copy(dtype)
     if isinstance(target, Downcast):

@@ -20,6 +20,7 @@ from importer.codecs.base import (
     Span,
 )
 from importer.codecs.plain import Plain
+from importer.codecs.strided import Strided
 from store.fs import Buffer
 from store.tensorblob import WEIGHT
 
@@ -107,6 +108,40 @@ class Recode:
         """Return the kernels of both."""
         decoding = self.decoder.kernels(Operation.DECODE)
         return (*decoding, *self.encoder.kernels(Operation.ENCODE))
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """Keeps the values of a view of an array, in row-major order."""
+
+    decoder: Strided
+
+    @property
+    def is_lossless(self) -> bool:
+        """Return True."""
+        return True
+
+    def parts(self, shape: Shape) -> tuple[Part, ...]:
+        """Return one part, the tensor itself."""
+        return (Part(WEIGHT, self.decoder.value_dtype, shape),)
+
+    def unit(self, shape: Shape) -> int:
+        """Return the decoder's unit."""
+        return self.decoder.unit(shape)
+
+    def spans(self, shape: Shape, elements: range) -> tuple[Span, ...]:
+        """Return what the decoder needs."""
+        return self.decoder.spans(shape, elements)
+
+    def convert(
+        self, arrays: Sequence[Buffer], shape: Shape, elements: range, runtime: Runtime
+    ) -> Encoded:
+        """Return the values."""
+        return Encoded((self.decoder.decode(arrays, shape, elements, runtime),))
+
+    def kernels(self) -> tuple[KernelSpec, ...]:
+        """Return none."""
+        return ()
 
 
 @dataclass(frozen=True, slots=True)

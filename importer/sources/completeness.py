@@ -39,8 +39,23 @@ def check_complete(roles: Mapping[str, FileRole], selection: Selection | None) -
             return
         stems = {name.stem for name in names if name is not None}
     for path, role in roles.items():
-        if role.is_alone and role.weights is not None and role.weights.stem not in stems:
+        if role.weights is None or role.weights.stem in stems:
+            continue
+        if role.is_alone:
             _lost(path, role.unread, selection)
+        if selection is not None and _is_passed_over(role, selection):
+            raise UnsupportedError(
+                f"`{printable(path)}` has the name of a whole model, and "
+                f"`{printable(selection.files[0])}` would be imported without it",
+                code="E_FORMAT",
+                hint="Name the file that you mean as the source",
+            )
+
+
+def _is_passed_over(role: FileRole, selection: Selection) -> bool:
+    """Return whether weights are a whole model's, in a format that another was preferred to."""
+    is_other = bool(role.format) and role.format != selection.format
+    return is_other and role.weights is not None and role.weights.precedence is not None
 
 
 def no_variant(variant: str) -> NoReturn:

@@ -71,7 +71,7 @@ OTHER_FORMAT: Final = "weights in another format"
 _PYTORCH: Final = ("pytorch_model", "diffusion_pytorch_model", "open_clip_pytorch_model")
 _UNREAD: Final = (
     _UnreadFormat("UQFF", Naming((".uqff",)), is_alone=True),
-    _UnreadFormat("PyTorch", Naming((".bin", ".pt", ".pth"), _PYTORCH)),
+    _UnreadFormat("PyTorch", Naming((".bin", ".pt", ".pth", ".ckpt"), _PYTORCH)),
     _UnreadFormat("GGUF", Naming((".gguf",))),
     _UnreadFormat("ONNX", Naming((".onnx",))),
     _UnreadFormat("Keras", Naming((".h5",), ("tf_model",))),

@@ -7,7 +7,8 @@ from collections.abc import Container, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final
 
-from importer.sources.base import Contents, ReadRange, Selection
+from importer.formats.content import SAFETENSORS, content_of
+from importer.sources.base import HEAD_BYTES, Contents, ReadRange, Selection
 from importer.sources.file import SourceFile, opened, read_bytes
 from importer.sources.naming import Naming, WeightsName
 from importer.sources.sharded import FileContents, read_index, read_sharded
@@ -85,8 +86,19 @@ def read_header(file: SourceFile, component: str = "") -> FileContents:
 
 
 def _header_text(path: str, size: int, read: ReadRange) -> bytes:
-    length = header_length(read(0, min(LENGTH_BYTES, size)), size, f"`{path}`")
+    head = read(0, min(LENGTH_BYTES, size))
+    if int.from_bytes(head, "little") > size - len(head):
+        _check_content(path, read(0, min(HEAD_BYTES, size)))
+    length = header_length(head, size, f"`{path}`")
     return read(LENGTH_BYTES, LENGTH_BYTES + length)
+
+
+def _check_content(path: str, head: bytes) -> None:
+    what = content_of(head)
+    if what is not None and what != SAFETENSORS:
+        raise InputError(
+            f"`{path}` is {what}, expected a safetensors file", code="E_ST_CONTENT"
+        )
 
 
 def _cross_check(file: SourceFile, names: AbstractSet[str]) -> None:

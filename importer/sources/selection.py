@@ -166,6 +166,9 @@ def _candidates(roles: Roles, left_out: list[LeftOut]) -> dict[str, Roles]:
         ]
     elif own and MODULES not in roles:
         return {"": by_directory[""]}
+    elif own:  # what a training run left beside the model
+        for directory in filter(_STAGE.fullmatch, list(by_directory)):
+            del by_directory[directory]
     elif MODULES not in roles:
         _check_one_checkpoint(by_directory)
     return dict(sorted(by_directory.items(), key=lambda item: item[0].encode()))

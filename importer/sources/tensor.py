@@ -9,6 +9,7 @@ from typing import NamedTuple
 from importer.codecs.base import Decoder, Shape
 from importer.codecs.plain import Plain
 from importer.codecs.registry import stored_type
+from importer.codecs.strided import Strided
 from importer.sources.file import Extent, SourceFile
 
 
@@ -72,8 +73,8 @@ class SourceTensor(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Whether its values are stored as they are, in one array."""
-        return isinstance(self.decoder, Plain)
+        """Whether its values are stored as they are, in one array, in whatever order."""
+        return isinstance(self.decoder, (Plain, Strided))
 
     @property
     def is_ours(self) -> bool:

@@ -6,13 +6,18 @@ accepts must hold up against a second opinion.
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import pickletools
 import struct
+import zipfile
 from collections.abc import Callable
 
 from safetensors import SafetensorError, safe_open
 
+from importer.formats.pytorch.checkpoint import read_checkpoint
+from importer.formats.pytorch.values import ITEM_BYTES
 from importer.models.config import config_bytes
 from importer.planning.plan import BlobPlan
 from importer.planning.planner import make_plan
@@ -31,6 +36,7 @@ from store.tensorfile import LENGTH_BYTES, data_bytes, header_length, parse_head
 from store.text import is_printable, printable
 from tests.fuzz import asked_targets, store_targets
 from tests.fuzz.scratch import SCRATCH
+from tests.importer.formats.pytorch.builders import archive, entry
 
 
 def header(data: bytes) -> None:
@@ -116,6 +122,28 @@ def checkpoint(data: bytes) -> None:
     assert isinstance(loads(config_bytes(plan), floats=True), dict)
 
 
+def pytorch(data: bytes) -> None:
+    """A PyTorch checkpoint: tensors lie in the file, and other readers see its parts, too."""
+    try:
+        found = read_checkpoint("x", len(data), lambda start, end: data[start:end])
+    except IngotError as refused:
+        assert is_printable(str(refused))
+        return
+    for name, place in found.places.items():
+        assert is_printable(name)
+        end = place.offset + place.tensor.extent * ITEM_BYTES[place.tensor.dtype]
+        assert 0 < place.storage <= place.offset <= end <= len(data)
+    if data.startswith(b"PK"):
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            (main,) = (one for one in archive.namelist() if one.endswith("/data.pkl"))
+            list(pickletools.genops(archive.read(main)))
+
+
+def pytorch_pickle(data: bytes) -> None:
+    """The pickle of a checkpoint that has one storage: deeper than `pytorch` gets."""
+    pytorch(archive(entry("x/data.pkl", data), entry("x/data/0", bytes(24))))
+
+
 def strict_json(data: bytes) -> None:
     """Strict JSON is a subset of Python's, and what has no float round-trips through Go's."""
     try:
@@ -162,6 +190,8 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "index": index,
     "config": config,
     "strict_json": strict_json,
+    "pytorch": pytorch,
+    "pytorch_pickle": pytorch_pickle,
     "name": name,
     "text": text,
     "checkpoint": checkpoint,

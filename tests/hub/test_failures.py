@@ -158,7 +158,7 @@ def test_what_is_no_hub_is_said_to_be_none(model):
 
 
 def test_without_weights_nothing_is_fetched(hub):
-    hub.add("org/model", {"pytorch_model.bin": b"x", "config.json": b"{}"})
+    hub.add("org/model", {"tf_model.h5": b"x", "config.json": b"{}"})
 
     assert facts(failure()) == (4, "E_FORMAT")
     assert hub.asked_for() == set()

@@ -20,30 +20,14 @@ PIPELINE = {"model_index.json": {}, "unet/diffusion_pytorch_model.safetensors": 
         (UQFF, "q4k-0.uqff", "UQFF"),
         ({**UQFF, "q4k-1.uqff": b""}, "q4k-0.uqff", "UQFF"),
         (
-            {"pytorch_model.bin": b"", "adapter_model.safetensors": W},
-            "pytorch_model.bin",
-            "PyTorch",
+            {**PIPELINE, "vae/flax_model.msgpack": b""},
+            "vae/flax_model.msgpack",
+            "Flax",
         ),
         (
-            {"pytorch_model-00001-of-00002.bin": b"", "lora.safetensors": W},
-            "pytorch_model-00001-of-00002.bin",
-            "PyTorch",
-        ),
-        ({"pytorch_model.bin": b"", "lora/x.safetensors": W}, "pytorch_model.bin", "PyTorch"),
-        (
-            {**PIPELINE, "vae/diffusion_pytorch_model.bin": b""},
-            "vae/diffusion_pytorch_model.bin",
-            "PyTorch",
-        ),
-        (
-            {**PIPELINE, "vae/diffusion_pytorch_model.fp16.bin": b""},
-            "vae/diffusion_pytorch_model.fp16.bin",
-            "PyTorch",
-        ),
-        (
-            {"modules.json": [], "model.safetensors": W, "2_Dense/pytorch_model.bin": b""},
-            "2_Dense/pytorch_model.bin",
-            "PyTorch",
+            {"modules.json": [], "model.safetensors": W, "2_Dense/tf_model.h5": b""},
+            "2_Dense/tf_model.h5",
+            "Keras",
         ),
         ({"a/tf_model.h5": b"", "b/model.safetensors": W}, "a/tf_model.h5", "Keras"),
     ],
@@ -57,6 +41,23 @@ def test_a_part_of_a_model_is_not_taken_for_the_whole(tmp_path, files, lost, unr
     assert here.value.code == "E_FORMAT"
     assert f"`{lost}` is {unread}" in str(here.value)
     assert str(there.value) == str(here.value)
+
+
+@pytest.mark.parametrize(
+    ("passed_over", "taken"),
+    [
+        ("pytorch_model.bin", "adapter_model.safetensors"),
+        ("pytorch_model-00001-of-00001.bin", "lora.safetensors"),
+    ],
+)
+def test_a_whole_model_is_not_passed_over_for_a_part_in_another_format(
+    tmp_path, passed_over, taken
+):
+    with pytest.raises(UnsupportedError) as here:
+        read_inventory(write(tmp_path, {passed_over: b"", taken: W}))
+
+    assert here.value.code == "E_FORMAT"
+    assert f"`{passed_over}` has the name of a whole model, and `{taken}`" in str(here.value)
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def test_a_single_file_is_a_model_without_files(tmp_path):
     assert [file.path for file in found.weights] == ["x.safetensors"]
 
 
-@pytest.mark.parametrize("name", ["x.gguf", "x.bin", "config.json"])
+@pytest.mark.parametrize("name", ["x.gguf", "training_args.bin", "config.json"])
 def test_a_single_file_of_another_format_is_unsupported(tmp_path, name):
     write(tmp_path, {name: b"GGUF"})
 
@@ -282,7 +282,7 @@ def test_a_file_without_tensors_has_no_weights(tmp_path):
     assert refused(tmp_path / "model.safetensors")[0] == "E_SRC_EMPTY"
 
 
-@pytest.mark.parametrize("name", ["pytorch_model.bin", "x.gguf", "onnx/model.onnx"])
+@pytest.mark.parametrize("name", ["training_args.bin", "x.gguf", "onnx/model.onnx"])
 def test_weights_in_another_format_only_are_unsupported(tmp_path, name):
     code, message = refused(write(tmp_path, {name: b""}), UnsupportedError)
 

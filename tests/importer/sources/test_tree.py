@@ -192,13 +192,13 @@ def test_a_name_that_is_not_safe_everywhere_is_refused_and_escaped(tmp_path, nam
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        (b"pytorch_model:1.bin", "weights in another format"),
+        (b"tf_model:1.h5", "weights in another format"),
         (b"a\x1b[2J.GGUF", "weights in another format"),
-        (b"\xff.pt", "weights in another format"),
+        (b"\xff.onnx", "weights in another format"),
         (b"onnx/con", "weights in another format"),
-        (b"a:b/x.bin", "weights in another format"),
+        (b"a:b/x.onnx", "weights in another format"),
         (b"optimizer.", "optimizer state"),
-        (b"pytorch_model.bin.index.:.json", "shard index"),
+        (b"tf_model.h5.index.:.json", "shard index"),
     ],
 )
 def test_a_name_that_is_not_safe_everywhere_is_no_matter_where_it_is_left_out(

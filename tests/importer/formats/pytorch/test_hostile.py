@@ -1,0 +1,458 @@
+"""Hostile and malformed checkpoints, a row each: refused by name, and nothing is executed."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import resource
+import struct
+import sys
+
+import pytest
+
+from importer.formats.pytorch import pickled as reader
+from importer.formats.pytorch.checkpoint import read_checkpoint
+from store.errors import IngotError
+from tests.importer.formats.pytorch.builders import (
+    GOOD,
+    LEGACY,
+    OLD,
+    ORDERED,
+    PROTO,
+    archive,
+    checkpoint,
+    entry,
+    mapping,
+    number,
+    numbers,
+    pickled,
+    storage,
+    stream,
+    tensor,
+    text,
+)
+
+
+def read(data):
+    return read_checkpoint("`x.bin`", len(data), lambda start, end: data[start:end])
+
+
+def call(module, name, *arguments):
+    """A pickle that calls a function with strings, when it is loaded."""
+    given = b"".join(map(text, arguments))
+    return f"c{module}\n{name}\n".encode() + b"(" + given + b"tR"
+
+
+GLOBALS = [
+    ("os", "system", "touch CANARY"),
+    ("posix", "system", "touch CANARY"),
+    ("nt", "system", "touch CANARY"),
+    ("builtins", "eval", "open('CANARY', 'w')"),
+    ("builtins", "exec", "open('CANARY', 'w')"),
+    ("builtins", "open", "CANARY", "w"),
+    ("builtins", "getattr", "x", "y"),
+    ("builtins", "__import__", "antigravity"),
+    ("__builtin__", "eval", "open('CANARY', 'w')"),
+    ("builtins", "print", "x"),
+    ("builtins", "type", "x"),
+    ("subprocess", "Popen", "touch CANARY"),
+    ("subprocess", "check_output", "touch CANARY"),
+    ("importlib", "import_module", "antigravity"),
+    ("runpy", "run_path", "CANARY"),
+    ("webbrowser", "open", "file:///"),
+    ("pip", "main", "install"),
+    ("torch", "load", "CANARY"),
+    ("torch.hub", "load", "x", "y"),
+    ("torch.serialization", "load", "CANARY"),
+    ("torch.storage", "_load_from_bytes", "CANARY"),
+    ("torch.jit.unsupported_tensor_ops", "execWrapper", "open('CANARY', 'w')"),
+    ("torch._utils", "_rebuild_tensor_v2.__globals__", "x"),
+    ("numpy.core.multiarray", "_reconstruct", "x"),
+    ("numpy.core.multiarray", "scalar", "x"),
+    ("numpy._core.multiarray", "scalar", "x"),
+    ("numpy", "dtype", "f4"),
+    ("numpy.testing._private.utils", "runstring", "open('CANARY', 'w')"),
+    ("functools", "partial", "x"),
+    ("operator", "attrgetter", "system"),
+    ("operator", "methodcaller", "system"),
+    ("_codecs", "encode", "x"),
+    ("codecs", "decode", "x"),
+    ("argparse", "Namespace"),
+    ("collections", "defaultdict"),
+    ("collections", "OrderedDict.fromkeys", "x"),
+    ("copyreg", "_reconstructor", "x"),
+    ("copy_reg", "_reconstructor", "x"),
+    ("io", "open", "CANARY", "w"),
+    ("shutil", "rmtree", "CANARY"),
+    ("ctypes", "CDLL", "x"),
+    ("pickle", "loads", "x"),
+    ("_pickle", "loads", "x"),
+    ("marshal", "loads", "x"),
+    ("types", "CodeType", "x"),
+    ("sys", "exit", "x"),
+    ("socket", "socket"),
+    ("transformers.training_args", "TrainingArguments"),
+    ("pytorch_lightning.callbacks", "ModelCheckpoint"),
+    ("torch.nn.modules.linear", "Linear"),
+    ("os.path", "join", "x"),
+]
+
+
+@pytest.mark.parametrize("make", [checkpoint, stream])
+@pytest.mark.parametrize("row", GLOBALS, ids=lambda row: f"{row[0]}.{row[1]}")
+def test_no_other_global_is_called(tmp_path, monkeypatch, make, row):
+    monkeypatch.chdir(tmp_path)
+    value = call(*row)
+    if row[1] == "system":
+        # What a reader that runs pickles would do, were this one not to refuse.
+        assert row[0].encode() in value
+    before = set(sys.modules)
+
+    with pytest.raises(IngotError) as caught:
+        read(make(mapping(w=value)))
+
+    assert (caught.value.code, caught.value.exit_code) == ("E_PT_GLOBAL", 3)
+    assert f"`{row[0]}.{row[1]}`" in str(caught.value)
+    assert "x.bin" in str(caught.value)
+    assert os.listdir(tmp_path) == []
+    assert not (set(sys.modules) - before) & {"antigravity", "torch", "ctypes", "runpy"}
+
+
+def test_the_canary_would_sing(tmp_path, monkeypatch):
+    """The corpus is not tame: the module `pickle` runs it."""
+    monkeypatch.chdir(tmp_path)
+
+    pickle.loads(pickled(call("posix", "system", "touch CANARY")))
+
+    assert os.listdir(tmp_path) == ["CANARY"]
+
+
+PERSISTENT = b"(" + text("storage") + b"ctorch\nFloatStorage\n"
+DEEP = b"(" * 100
+PICKLES = {
+    "build of a dict": (b"}" + b"}b", "BUILD"),
+    "build of a tensor": (tensor() + b"}b", "BUILD"),
+    "build with a tuple of states": (ORDERED + b"}}\x86b", "BUILD"),
+    "build with __setstate__": (
+        ORDERED + b"(" + text("__setstate__") + number(1) + b"tb",
+        "BUILD",
+    ),
+    "build of a storage class": (b"ctorch\nFloatStorage\n}b", "BUILD"),
+    "build of a function": (b"ctorch._utils\n_rebuild_tensor_v2\n}b", "BUILD"),
+    "reduce of a storage class": (b"ctorch\nFloatStorage\n(tR", "calls torch.FloatStorage"),
+    "reduce of a dtype": (b"ctorch\nfloat16\n(tR", "calls torch.float16"),
+    "reduce of text": (text("os.system") + b"(tR", "not a function"),
+    "reduce of a tensor": (tensor() + b"(tR", "not a function"),
+    "reduce without a tuple": (b"ccollections\nOrderedDict\n]R", "tuple of arguments"),
+    "newobj of a storage class": (b"ctorch\nFloatStorage\n)\x81", "an object of torch.FloatS"),
+    "newobj of a function": (b"ctorch._utils\n_rebuild_tensor\n)\x81", "not a class"),
+    "stack global": (text("os") + text("system") + b"\x93", "STACK_GLOBAL"),
+    "inst": (b"(ios\nsystem\n", "INST"),
+    "obj": (b"(ctorch\nSize\no", "OBJ"),
+    "extension 1": (b"\x82\x01", "EXT1"),
+    "extension 2": (b"\x83\x01\0", "EXT2"),
+    "extension 4": (b"\x84\x01\0\0\0", "EXT4"),
+    "newobj_ex": (b"ctorch\nSize\n)}\x92", "NEWOBJ_EX"),
+    "persistent id as text": (b"P0\n", "PERSID"),
+    "a second protocol": (b"\x80\x04", "PROTO"),
+    "next buffer": (b"\x97", "NEXT_BUFFER"),
+    "readonly buffer": (b"\x98", "READONLY_BUFFER"),
+    "bytes": (b"C\x01x", "SHORT_BINBYTES"),
+    "bytes of 4 GB": (b"B\xff\xff\xff\xff", "BINBYTES"),
+    "a byte array of 2^60": (b"\x96" + struct.pack("<Q", 1 << 60), "BYTEARRAY8"),
+    "text of 2^60": (b"\x8d" + struct.pack("<Q", 1 << 60), "BINUNICODE8"),
+    "a frame of 2^60": (b"\x95" + struct.pack("<Q", 1 << 60), "FRAME"),
+    "memoize": (b"}\x94", "MEMOIZE"),
+    "a long of 2 GB": (b"\x8b\xff\xff\xff\x7f", "LONG4"),
+    "a long of 255 bytes": (b"\x8a\xff" + b"\x01" * 255, "255 bytes"),
+    "a number of digits": (b"I" + b"9" * 5000 + b"\n", "INT"),
+    "text of 4 GB": (b"X\xff\xff\xff\xff", "a string of 4294967295 bytes"),
+    "text that is not UTF-8": (b"X\x01\0\0\0\xff", "UTF-8"),
+    "a surrogate": (b"X\x03\0\0\0\xed\xa0\x80", "UTF-8"),
+    "pop": (b"}}0", "POP"),
+    "dup": (b"}2", "DUP"),
+    "no opcode": (b"\xee", "the byte ee"),
+    "an empty stack": (b"\x85", "did not put there"),
+    "below a mark": (b"}(\x85", "did not put there"),
+    "no mark": (b"t", "mark that it did not set"),
+    "nested marks": (DEEP, "64 marks"),
+    "two values": (b"}}", "left over"),
+    "a mark left": (b"(}", "left over"),
+    "memo far away": (b"}r\xff\xff\xff\xff", "number 4294967295"),
+    "memo of nothing": (b"h\x05", "no value of number 5"),
+    "append to a dict": (b"}Na", "not a list"),
+    "append to text": (text("x") + b"Na", "not a list"),
+    "set an item of a list": (b"]NNs", "not a dictionary"),
+    "set an item of a class": (
+        b"ctorch\nSize\n" + text("__call__") + b"Ns",
+        "not a dictionary",
+    ),
+    "a key without a value": (b"}(Nu", "key without a value"),
+    "one key twice": (b"}(" + text("a") + b"N" + text("a") + b"Nu", "twice"),
+    "a tuple as key": (b"}(" + numbers(1) + b"Nu", "neither text"),
+    "a key of 15 bytes": (b"}(" + number((1 << 61) - 1) + b"Nu", "neither text"),
+    "a list in an OrderedDict": (b"ccollections\nOrderedDict\n(](]etR", "with arguments"),
+    "a name without end": (b"c" + b"a" * 400, "256 ASCII letters"),
+    "a name of other letters": ("cöß\nx\n".encode(), "256 ASCII letters"),
+    "persistent id of a list": (b"]Q", "not a tuple"),
+    "persistent id of 3": (PERSISTENT + text("0") + b"tQ", "not that of a storage"),
+    "persistent id with a number as key": (
+        PERSISTENT + number(0) + text("cpu") + number(6) + b"tQ",
+        "not that of a storage",
+    ),
+    "persistent id with a function": (storage(cls="torch._utils\n_rebuild_tensor"), "storage"),
+    "persistent id with a dtype": (storage(cls="torch\nfloat16"), "not that of a storage"),
+    "a storage that is not there": (storage("7"), "storage `7` is not in the archive"),
+    "a storage outside": (storage("../../etc/passwd"), "is not in the archive"),
+    "a storage of -1": (storage(length=-1), "not that of a storage"),
+    "a storage of 2^64": (storage(length=1 << 64), "not that of a storage"),
+    "a storage that lies": (storage(length=7), "24 bytes, its storage needs 28"),
+    "a storage of fewer": (storage(length=5), "24 bytes, its storage needs 20"),
+    "a tensor without storage": (tensor(b"N"), "not given a storage"),
+    "a tensor too large": (tensor(shape=(2, 4)), "needs 7 elements"),
+    "a tensor of strides too large": (tensor(strides=(30, 1)), "needs 33 elements"),
+    "an offset too far": (tensor(offset=1), "needs 7 elements"),
+    "a negative offset": (tensor(offset=-1), "the offset of a tensor"),
+    "a negative stride": (tensor(strides=(-3, 1)), "the strides of a tensor"),
+    "a negative size": (tensor(shape=(-2, 3)), "the shape of a tensor"),
+    "a size of 2^100": (tensor(shape=(1 << 100, 3)), "the shape of a tensor"),
+    "a product of 2^120": (
+        tensor(shape=(1 << 40,) * 3, strides=(0, 0, 0)),
+        "too many elements",
+    ),
+    "17 dimensions": (tensor(shape=(1,) * 17, strides=(1,) * 17), "at most 16"),
+    "more strides than sizes": (tensor(strides=(3, 1, 1)), "2 dimensions has 3 strides"),
+    "hooks": (tensor(hooks=b"}(" + text("x") + b"Nu"), "hooks"),
+    "arguments that lack": (b"ctorch._utils\n_rebuild_tensor_v2\n(tR", "with arguments"),
+    "a parameter of text": (
+        b"ctorch._utils\n_rebuild_parameter\n(" + text("x") + b"\x89NtR",
+        "with",
+    ),
+    "a size of text": (b"ctorch\nSize\n(" + text("x") + b"tR", "torch.Size"),
+    "a name of a tensor that rings": (mapping(**{"a\x07": tensor()}), "unprintable"),
+    "a name of a tensor of 2 KB": (mapping(**{"a" * 2000: tensor()}), "longer than"),
+    "no name": (mapping(**{"": tensor()}), "empty"),
+    "a number as name": (b"}(" + number(1) + tensor() + b"u", "empty or unprintable"),
+}
+"""A pickle, and what the message says."""
+
+
+@pytest.mark.parametrize("row", PICKLES.values(), ids=PICKLES)
+def test_a_hostile_pickle_is_refused(row):
+    value, message = row
+
+    with pytest.raises(IngotError) as caught:
+        read(checkpoint(value))
+
+    assert caught.value.exit_code == 3
+    assert message in str(caught.value)
+    assert str(caught.value).startswith("`x.bin`: ")
+
+
+LIST = b"]q\0" + b"".join(b"(" + b"h\0" * 10 + b"tq\0" for _ in range(60))
+BOMBS = {
+    "a billion laughs": LIST,
+    "as hooks": tensor(hooks=LIST),
+    "many lists": b"](" + b"]" * 900_000 + b"e" + b"](" * 1,
+    "lists of lists": b"]" + b"]a" * 2_000_000,
+    "dictionaries": b"]" + b"}a" * 2_000_000,
+    "a deep tuple": b"N" + b"\x85" * 4_000_000,
+    "the same text": b"]" + (b"X\0\0\x01\0" + b"x" * 65536 + b"a") * 900,
+    "ordered dictionaries": b"]ccollections\nOrderedDict\nq\0a" + b"h\0)Ra" * 900_000,
+    "the stack": b"N" * 3_000_000,
+    "the memo": b"N" + b"".join(b"r" + struct.pack("<I", n) for n in range(800_000)),
+}
+
+
+@pytest.mark.parametrize("value", BOMBS.values(), ids=BOMBS)
+def test_a_bomb_takes_neither_memory_nor_time(value):
+    limit = 700 << 20
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    with pytest.raises(IngotError) as caught:
+        read(checkpoint(value))
+
+    assert caught.value.exit_code in {3, 4}
+    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10 < limit
+
+
+def test_a_container_that_many_hold_is_searched_once():
+    shared = b"]q\1" + b"]a" * 20_000
+    values = b"".join(text(f"k{n}") + b"h\1" for n in range(20_000))
+    value = b"}(" + text("a") + shared + values + text("w") + tensor() + b"u"
+
+    assert list(read(checkpoint(value)).places) == ["w"]
+
+
+NAMES = "x/../y", "/x/data/1", "x\\y", "x//y", "", "x/\x07", b"x/\xff", "a" * 2000
+PICKLE, DATA = entry("x/data.pkl", pickled(GOOD)), entry("x/data/0", bytes(24))
+ARCHIVES = {
+    "compressed pickle": (archive(entry("x/data.pkl", b"x", 8), DATA), 4, "is compressed"),
+    "compressed storage": (
+        archive(PICKLE, entry("x/data/0", bytes(24), 8)),
+        4,
+        "is compressed",
+    ),
+    "an encrypted entry": (archive(PICKLE, entry("x/data/0", bytes(24), 0, 1)), 4, "encrypted"),
+    "two entries of a name": (archive(PICKLE, DATA, DATA), 3, "two entries `x/data/0`"),
+    "two pickles": (archive(PICKLE, PICKLE, DATA), 3, "two entries `x/data.pkl`"),
+    "an entry outside": (archive(PICKLE, DATA, shift={"x/data/0": 1 << 20}), 3, "not within"),
+    "an entry over another": (archive(PICKLE, DATA, shift={"x/data/0": -30}), 3, "overlaps"),
+    "an entry at another": (
+        archive(PICKLE, DATA, shift={"x/data/0": -1}),
+        3,
+        "overlaps",
+    ),
+    "an entry that is not there": (
+        archive(PICKLE, DATA, entry("x/y", bytes(9)), shift={"x/data/0": 1}),
+        3,
+        "overlaps",
+    ),
+    "a size that lies": (
+        archive(PICKLE, entry("x/data/0", bytes(24), size=99)),
+        3,
+        "not within",
+    ),
+    "a size of less": (archive(PICKLE, entry("x/data/0", bytes(24), size=20)), 3, "needs 24"),
+    "a comment": (archive(PICKLE, DATA, comment=b"PK\5\6" + bytes(18)), 3, "directory"),
+    "bytes before": (b"PK\3\4" + archive(PICKLE, DATA), 3, "does not end at"),
+    "bytes after": (archive(PICKLE, DATA) + b"x", 3, "no zip directory at its end"),
+    "cut off": (archive(PICKLE, DATA)[:-60], 3, "no zip directory at its end"),
+    "no pickle": (archive(DATA), 4, "no `data.pkl`"),
+    "two tops": (archive(PICKLE, DATA, entry("y/data.pkl", b"")), 4, "no `data.pkl`"),
+    "a program": (archive(PICKLE, DATA, entry("x/code/a.py", b"")), 4, "TorchScript"),
+    "constants": (archive(PICKLE, DATA, entry("x/constants.pkl", b"")), 4, "TorchScript"),
+    "big-endian": (archive(PICKLE, DATA, entry("x/byteorder", b"big")), 4, "big-endian"),
+    "no byte order": (archive(PICKLE, DATA, entry("x/byteorder", b"pdp")), 3, "byte order"),
+    "a second pickle": (
+        archive(entry("x/data.pkl", pickled(GOOD) * 2), DATA),
+        3,
+        "after the end of its pickle",
+    ),
+    "a pickle that ends early": (
+        archive(entry("x/data.pkl", pickled(GOOD)[:-9]), DATA),
+        3,
+        "in the middle",
+    ),
+    "an empty pickle": (archive(entry("x/data.pkl", b""), DATA), 3, "in the middle"),
+    "protocol 5": (archive(entry("x/data.pkl", b"\x80\x05N."), DATA), 3, "protocol 5"),
+    "protocol 0": (archive(entry("x/data.pkl", b"(lp0\n."), DATA), 3, "protocol"),
+    **{
+        f"the name {name!r:.12}": (archive(PICKLE, DATA, entry(name, b"")), 3, "name")
+        for name in NAMES
+    },
+}
+
+
+@pytest.mark.parametrize("row", ARCHIVES.values(), ids=ARCHIVES)
+def test_a_hostile_archive_is_refused(row):
+    data, status, message = row
+
+    with pytest.raises(IngotError) as caught:
+        read(data)
+
+    assert message in str(caught.value)
+    assert caught.value.exit_code == status
+
+
+SYSTEM = mapping(little_endian=b"\x89")
+STREAMS = {
+    "big-endian": (stream(OLD, system=SYSTEM), 4, "big-endian"),
+    "no byte order": (stream(OLD, system=mapping(x=b"N")), 3, "byte order"),
+    "another version": (LEGACY + pickled(number(7)) + pickled(b"}"), 3, "not 1001"),
+    "a storage too many": (stream(OLD, keys=("0", "1")), 3, "list of storages"),
+    "a storage twice": (stream(OLD, keys=("0", "0")), 3, "list of storages"),
+    "no storage": (stream(OLD, keys=()), 3, "list of storages"),
+    "a length that lies": (stream(OLD, length=7), 3, "has 7 elements, expected 6"),
+    "a length of -1": (stream(OLD, length=-1), 3, "has -1 elements"),
+    "cut off": (stream(OLD)[:-1], 3, "in the middle of storage `0`"),
+    "cut off in the pickle": (stream(OLD)[:80], 3, "in the middle"),
+    "bytes after": (stream(OLD) + b"x", 3, "1 bytes follow"),
+    "a module": (stream(b"(" + text("module") + b"NNNtQ"), 4, "a module"),
+    "a part outside": (
+        stream(
+            mapping(w=tensor(storage(more=b"(" + text("v") + number(3) + number(4) + b"t")))
+        ),
+        3,
+        "not within it",
+    ),
+    "two types of a storage": (
+        stream(
+            mapping(
+                a=tensor(storage(more=b"N")),
+                b=tensor(storage(cls="torch\nIntStorage", more=b"N")),
+            )
+        ),
+        3,
+        "two sizes or types",
+    ),
+    "an id of the newer format": (stream(GOOD), 3, "not that of a storage"),
+}
+
+
+@pytest.mark.parametrize("row", STREAMS.values(), ids=STREAMS)
+def test_a_hostile_stream_is_refused(row):
+    data, status, message = row
+
+    with pytest.raises(IngotError) as caught:
+        read(data)
+
+    assert message in str(caught.value)
+    assert caught.value.exit_code == status
+
+
+KINDS = {
+    "quantized": b"ctorch._utils\n_rebuild_qtensor\n",
+    "sparse": b"ctorch._utils\n_rebuild_sparse_tensor\n",
+    "without data": b"ctorch._utils\n_rebuild_meta_tensor_no_storage\n",
+    "128 bits": b"ctorch\nComplexDoubleStorage\n",
+    "class of its own": b"ctorch._tensor\n_rebuild_from_type_v2\n",
+    "metadata": tensor(more=mapping(neg=b"\x88")),
+    "dictionary": tensor(),
+    "dictionary of": b"]" + tensor() + b"a",
+    "not clear": mapping(a=mapping(w=tensor()), b=mapping(w=tensor())),
+    "`model`, `state_dict`": mapping(state_dict=mapping(w=tensor()), model=mapping(w=tensor())),
+    "holds tensors below": mapping(w=tensor(), x=mapping(w=tensor())),
+}
+
+
+@pytest.mark.parametrize("what", KINDS)
+def test_what_is_not_read_is_said(what):
+    with pytest.raises(IngotError) as caught:
+        read(checkpoint(KINDS[what]))
+
+    assert caught.value.exit_code == 4
+    assert (
+        what.split("`")[-2] in str(caught.value) if "`" in what else what in str(caught.value)
+    )
+
+
+CONTENTS = {
+    b"GGUF\3\0\0\0": "a GGUF file",
+    b"version https://git-lfs.github.com/spec/v1\n": "a Git LFS pointer",
+    b"<!DOCTYPE html><html>": "an HTML page",
+    b"\x02\0\0\0\0\0\0\0{}": "a safetensors file",
+    b"\x80\x04N.": "a pickle of Python's",
+    b"\x80\x02}.": "a pickle of Python's",
+    bytes(257) + b"ustar": "a tar archive",
+    b"": "nothing in it says",
+    b"hello": "nothing in it says",
+}
+
+
+@pytest.mark.parametrize("content", CONTENTS)
+def test_another_content_is_said(content):
+    with pytest.raises(IngotError) as caught:
+        read(content)
+
+    assert CONTENTS[content] in str(caught.value)
+
+
+def test_what_is_well_formed_is_read():
+    assert [place.offset for place in read(checkpoint(GOOD)).places.values()]
+    assert [place.tensor.shape for place in read(stream(OLD)).places.values()] == [(2, 3)]
+
+
+def test_nothing_of_ours_imports_pickle():
+    assert not hasattr(reader, "pickle")
+    assert PROTO == b"\x80\x02"
