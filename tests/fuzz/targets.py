@@ -36,7 +36,7 @@ from store.tensorfile import LENGTH_BYTES, data_bytes, header_length, parse_head
 from store.text import is_printable, printable
 from tests.fuzz import asked_targets, store_targets
 from tests.fuzz.scratch import SCRATCH
-from tests.importer.formats.pytorch.builders import archive, entry
+from tests.importer.formats.pytorch.builders import checkpoint_of
 
 
 def header(data: bytes) -> None:
@@ -127,7 +127,8 @@ def pytorch(data: bytes) -> None:
     try:
         found = read_checkpoint("x", len(data), lambda start, end: data[start:end])
     except IngotError as refused:
-        assert is_printable(str(refused))
+        shown = str(refused)
+        assert is_printable(shown)
         return
     for name, place in found.places.items():
         assert is_printable(name)
@@ -141,7 +142,7 @@ def pytorch(data: bytes) -> None:
 
 def pytorch_pickle(data: bytes) -> None:
     """The pickle of a checkpoint that has one storage: deeper than `pytorch` gets."""
-    pytorch(archive(entry("x/data.pkl", data), entry("x/data/0", bytes(24))))
+    pytorch(checkpoint_of(data))
 
 
 def strict_json(data: bytes) -> None:

@@ -78,6 +78,11 @@ def archive(*entries, shift=None, comment=b""):
     return made + directory + b"PK\x05\x06" + counts + comment
 
 
+def checkpoint_of(pickle):
+    """An archive of any bytes for a pickle, and of storage `0`."""
+    return archive(entry("x/data.pkl", pickle), entry("x/data/0", bytes(24)))
+
+
 def checkpoint(value, *others, data=bytes(24), **keywords):
     """An archive of a pickle and of storage `0`."""
     entries = [entry("x/data.pkl", pickled(value)), entry("x/data/0", data), *others]
