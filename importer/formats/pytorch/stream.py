@@ -55,12 +55,22 @@ class Stream:
         Raises:
             InputError: it is longer than `limit`, or not ASCII.
         """
+        end = self._data.find(b"\n", self._at, self._at + limit + 1)
+        found = self.take(end - self._at) if end >= 0 else self._slow_line(limit)
+        if end >= 0:
+            self.take(1)
+        if not found.isascii():
+            malformed(self.where, f"a name in the pickle is not {limit} ASCII letters")
+        return found.decode("ascii")
+
+    def _slow_line(self, limit: int) -> bytes:
+        """Return the next line where it may leave the window, byte by byte."""
         found = bytearray()
         while (byte := self.take(1)) != b"\n":
-            if len(found) >= limit or not byte.isascii():
+            if len(found) >= limit:
                 malformed(self.where, f"a name in the pickle is not {limit} ASCII letters")
             found += byte
-        return found.decode("ascii")
+        return bytes(found)
 
     def _fill(self, count: int) -> None:
         start = self.position
