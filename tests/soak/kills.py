@@ -304,7 +304,8 @@ def _wrong_state(
 
 def _died_before_main(outcome: Outcome) -> bool:
     """CPython's own end, exit 1, when SIGINT comes while the interpreter still starts."""
-    return outcome.code == 1 and "Fatal Python error: init" in outcome.stderr
+    ends = ("Fatal Python error: init", "Could not import runpy module")
+    return outcome.code == 1 and any(words in outcome.stderr for words in ends)
 
 
 def main() -> int:
