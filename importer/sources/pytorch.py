@@ -6,17 +6,21 @@ import re
 from collections.abc import Container, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from importer.codecs.strided import Strided
-from importer.formats.pytorch.checkpoint import Place, is_pytorch, read_checkpoint
-from importer.formats.pytorch.values import ITEM_BYTES
 from importer.sources.base import Contents, ReadRange, Selection
 from importer.sources.file import SourceFile, opened, read_bytes
 from importer.sources.naming import Naming, WeightsName
 from importer.sources.sharded import FileContents, read_index, read_sharded
 from importer.sources.tensor import SourceTensor, StoredArray
 from store.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from importer.formats.pytorch.checkpoint import Place
+
+# The room of the format is entered when there is such a file: its eleven modules would take
+# 7 ms of every command that looks at a source.
 
 _NAMING: Final = Naming(
     (".bin", ".pt", ".pth", ".ckpt"),
@@ -39,6 +43,8 @@ class PyTorch:
         """Take a name apart: `pytorch_model[.variant][-N-of-M].bin`, or that of an index."""
         name = path.rpartition("/")[2]
         if head is not None:
+            from importer.formats.pytorch.checkpoint import is_pytorch  # noqa: PLC0415 - see the top
+
             return (_NAMING.parse(name) or WeightsName(name)) if is_pytorch(head) else None
         if _NOT_WEIGHTS.fullmatch(name) or _OTHERS_DIRECTORY in path:
             return None
@@ -50,6 +56,8 @@ class PyTorch:
 
     def fetch_header(self, path: str, size: int, read: ReadRange) -> None:
         """Read the directory at the end, the pickle, and the small headers of the storages."""
+        from importer.formats.pytorch.checkpoint import read_checkpoint  # noqa: PLC0415 - see the top
+
         read_checkpoint(f"`{path}`", size, read)
 
     def read(
@@ -66,6 +74,8 @@ class PyTorch:
 
 
 def _read(file: SourceFile, component: str, notes: list[str]) -> FileContents:
+    from importer.formats.pytorch.checkpoint import read_checkpoint  # noqa: PLC0415 - see the top
+
     where = f"`{file.path}`"
     with opened(file) as descriptor:
         found = read_checkpoint(
@@ -83,6 +93,8 @@ def _read(file: SourceFile, component: str, notes: list[str]) -> FileContents:
 def _tensor(
     file: SourceFile, name: str, place: Place, component: str, where: str
 ) -> SourceTensor:
+    from importer.formats.pytorch.values import ITEM_BYTES  # noqa: PLC0415 - see the top
+
     tensor = place.tensor
     dtype, shape, item = tensor.dtype, tensor.shape, ITEM_BYTES[tensor.dtype]
     array = StoredArray(name, dtype, shape, file, place.offset, tensor.extent * item)
