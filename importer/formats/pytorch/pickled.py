@@ -72,7 +72,8 @@ class _Machine(Stack):
 
     def _refuse(self, code: bytes) -> NoReturn:
         name = OTHERS.get(code)
-        shown = f"the opcode {name}" if name else f"the byte {code.hex()}, which is no opcode"
+        byte = f"the byte {code.hex()}, which is not an opcode"
+        shown = f"the opcode {name}" if name else byte
         forbidden(
             self.where,
             f"the pickle has {shown}, which PyTorch does not write for weights: nothing was "
