@@ -25,16 +25,14 @@ _LEGACY_ID: Final = 6
 
 
 class Place(NamedTuple):
-    """A tensor, and where its storage is.
+    """A tensor, and where its first element is.
 
     Attributes:
-        offset: in the file of the tensor's first element, in bytes.
-        storage: offset in the file of its storage, in bytes.
+        offset: in the file, in bytes.
     """
 
     tensor: Tensor
     offset: int
-    storage: int
 
 
 class Checkpoint(NamedTuple):
@@ -93,7 +91,7 @@ def read_checkpoint(where: str, size: int, read: ReadRange) -> Checkpoint:
     for name, tensor in found.tensors.items():
         start = starts[tensor.storage.key]
         start += tensor.storage.begin * ITEM_BYTES[tensor.storage.dtype]
-        places[name] = Place(tensor, start + tensor.offset * ITEM_BYTES[tensor.dtype], start)
+        places[name] = Place(tensor, start + tensor.offset * ITEM_BYTES[tensor.dtype])
     return Checkpoint(places, found.notes)
 
 
@@ -103,9 +101,7 @@ def _read_zip(where: str, size: int, read: ReadRange) -> tuple[object, dict[str,
     if len(main) != 1:
         unread(where, "it is a zip archive, but not one of PyTorch's: no `data.pkl`")
     top = main[0].removesuffix("data.pkl")
-    if any(name in entries for name in (f"{top}constants.pkl", f"{top}code/")) or any(
-        name.startswith(f"{top}code/") for name in entries
-    ):
+    if any(name.startswith((f"{top}constants.pkl", f"{top}code/")) for name in entries):
         unread(where, "it is a TorchScript archive: a program, not a state dict")
     _check_order(where, entries.get(f"{top}byteorder"), read)
     storages: dict[str, Storage] = {}
