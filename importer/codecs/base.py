@@ -126,6 +126,8 @@ class Decoder(Protocol):
 
     A source tensor is one or more stored arrays and the decoder that reads them:
     `Plain("BF16")` one array, a quantized one its packed codes, scales and zero points.
+    `str()` of a decoder of packed values is the type that people are shown, such as
+    `int4/64` or `Q4_K`.
     """
 
     @property

@@ -74,6 +74,9 @@ class Grouped:
     spec: QuantSpec
     dtype: str
 
+    def __str__(self) -> str:
+        return str(self.spec)
+
     @property
     def family(self) -> Family:
         """The family that the type belongs to."""

@@ -84,10 +84,7 @@ class SourceTensor(NamedTuple):
     @property
     def stored_as(self) -> str:
         """The type that the values are packed in; empty where they are stored as they are."""
-        if self.is_plain:
-            return ""
-        spec = stored_type(self.decoder)
-        return "quantized" if spec is None else str(spec)
+        return "" if self.is_plain else str(self.decoder)
 
     @property
     def own_name(self) -> str:
