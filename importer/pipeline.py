@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from importer.engine.held import blobs_that_stay, check_sources, hold_sources
-from importer.engine.measure import measure
+from importer.engine.ledger import Written
 from importer.engine.resources import affordable
 from importer.engine.reuse import Reuse, was_imported
 from importer.engine.space import check_space, telling_space
-from importer.engine.write import Written, write_blobs
+from importer.engine.write import write_blobs
 from importer.events import Listener, Planned, Published, Scanned, silent
 from importer.models.config import config_bytes
-from importer.models.quality import quality_bytes
 from importer.planning.plan import FilePlan, Job, Plan
 from importer.planning.planner import make_plan
 from importer.recipes.options import QuantizeOptions
@@ -26,7 +25,6 @@ from importer.sources.classification import classify
 from importer.sources.cross_check import check_reference
 from importer.sources.inventory import Inventory, read_inventory, take_inventory
 from importer.sources.location import HubRepository, StoredModel
-from importer.sources.stored.source import read_stored
 from store import BlobRef, CommitOutcome, Digest, Layer, Manifest, MediaType, ModelName, Store
 from store.errors import InputError, UsageError
 from store.manifest import CONFIG_MEDIA_TYPE
@@ -128,8 +126,7 @@ def import_model(
         layers = [_layer(job, done.ref) for job, done in zip(jobs, written, strict=True)]
         documents = [config_bytes(plan)]
         if request.report and plan.quantizes:
-            refs = [done.ref for done in written[: len(plan.blobs)]]
-            documents.append(quality_bytes(measure(store, plan, refs, threads, listen)))
+            documents.append(_report(store, plan, written, threads, listen))
         made = [Written(*writer.put(document)) for document in documents]
         config, *reports = [done.ref for done in made]
         layers += [Layer(MediaType.QUALITY, ref.digest, ref.size) for ref in reports]
@@ -174,6 +171,8 @@ def _inventory(
 ) -> Iterator[Inventory]:
     source, variant = request.source, request.variant
     if isinstance(source, StoredModel):
+        from importer.sources.stored.source import read_stored  # noqa: PLC0415 - as below
+
         yield read_stored(store, source.name)
         return
     if isinstance(source, HubRepository):
@@ -183,6 +182,16 @@ def _inventory(
             yield take_inventory(tree, variant, as_arrays=request.as_arrays)
     else:
         yield read_inventory(source, variant, as_arrays=request.as_arrays)
+
+
+def _report(
+    store: Store, plan: Plan, written: Sequence[Written], threads: int, listen: Listener
+) -> bytes:
+    from importer.engine.measure import measure  # noqa: PLC0415 - few imports are measured
+    from importer.models.quality import quality_bytes  # noqa: PLC0415
+
+    refs = [done.ref for done in written[: len(plan.blobs)]]
+    return quality_bytes(measure(store, plan, refs, threads, listen))
 
 
 def _origin(request: ImportRequest, plan: Plan) -> Path | None:

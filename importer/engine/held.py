@@ -12,7 +12,6 @@ from importer.sources.file import SourceFile, changed, is_unchanged
 from store import BlobRef, Digest, Store
 from store.errors import IntegrityError
 from store.parallel import Stop, each
-from store.quarantine import examine
 from store.writer import Writer
 
 _AT_ONCE: Final = 256
@@ -40,6 +39,10 @@ def hold_sources(
     for some in _batches(refs):
         vouched = writer.reuse(some)
         unseen += [ref for ref, is_good in zip(some, vouched, strict=True) if not is_good]
+    if not unseen:
+        return
+    from store.quarantine import examine  # noqa: PLC0415 - few sources are models of a store
+
     stop = Stop()
     for suspect in each(lambda ref: examine(store, ref.digest, stop), unseen, threads, stop):
         if suspect is not None:

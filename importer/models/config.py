@@ -12,7 +12,7 @@ from importer.planning.plan import Plan, TensorPlan
 from importer.recipes.document import to_document
 from importer.sources.classification import Classification, SourceKind
 from importer.sources.file import SourceFile
-from importer.sources.stored.record import RECORD_KEY
+from importer.sources.stored import RECORD_KEY
 from store.json import Json, dumps, sorted_keys
 
 _NO_DECIMAL: Final = 100

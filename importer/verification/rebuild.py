@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from importer.engine.ledger import Written
 from importer.engine.measure import measure
 from importer.engine.resources import affordable
 from importer.engine.reuse import Reuse
 from importer.engine.space import check_space
-from importer.engine.write import Written, write_blobs
+from importer.engine.write import write_blobs
 from importer.events import Listener, Planned
 from importer.models.config import config_bytes
 from importer.models.provenance import provenance_of

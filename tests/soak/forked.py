@@ -40,7 +40,7 @@ _LOADED += (
     "cli.views.progress",
     "cli.views.text",
     "importer.pipeline",
-    "importer.engine.write",
+    "importer.engine.schedule",
     "store.gc",
 )
 _LOADED += ("store.verify", "safetensors.numpy", "sqlite3", "typer._click.decorators")

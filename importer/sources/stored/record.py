@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from importer.sources.stored import RECORD_KEY
 from store import Digest, IngotError, Layer, Store, limits
 from store.json import Json, JsonError, loads
 from store.tensorfile import ITEM_BITS
 
 if TYPE_CHECKING:  # `show` starts quickly, and few models come from the Hub
     from importer.sources.location import HubRepository
-
-RECORD_KEY: Final = "ingot"
-"""Of the configuration, after the keys that Ollama reads."""
 
 
 class RecordedFile(NamedTuple):

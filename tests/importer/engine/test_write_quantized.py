@@ -17,7 +17,7 @@ from importer.codecs.base import Encoded, Operation, Part, Span
 from importer.codecs.registry import codec_for
 from importer.codecs.runtime import NUMPY, KernelRuntime
 from importer.codecs.spec import QUANT_TYPES
-from importer.engine import workers, write
+from importer.engine import schedule, workers
 from importer.engine.reuse import Reuse
 from importer.engine.write import write_blobs
 from importer.events import BlobDone, Compiling, NoKernels, Wrote
@@ -283,7 +283,7 @@ def test_kernels_are_made_ready_while_what_needs_none_is_written(store, source, 
         announce()
         return NUMPY
 
-    monkeypatch.setattr(write, "prepare", prepare)
+    monkeypatch.setattr(schedule, "prepare", prepare)
     events = []
     carry_out(store, plan, 1, lambda event: (events.append(event), listen(event)))
 
@@ -296,7 +296,7 @@ def test_kernels_are_made_ready_while_what_needs_none_is_written(store, source, 
 
 def test_a_lack_of_kernels_is_told(store, source, monkeypatch):
     refused = KernelRuntime(problem="ImportError: no numba")
-    monkeypatch.setattr(write, "prepare", lambda *_: refused)
+    monkeypatch.setattr(schedule, "prepare", lambda *_: refused)
     events = []
 
     carry_out(store, plan_of(store, source), 2, events.append)
@@ -313,7 +313,7 @@ def test_kernels_are_not_made_ready_for_what_is_reused(store, source, monkeypatc
         prepared.extend(work)
         return NUMPY
 
-    monkeypatch.setattr(write, "prepare", prepare)
+    monkeypatch.setattr(schedule, "prepare", prepare)
 
     result = create(store, moved, recipe=INT4, threads=2)
 

@@ -1,0 +1,131 @@
+"""Make the jobs that are left: recall some, then plain tensors, then those with kernels."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future
+
+from importer.codecs.aside import aside
+from importer.codecs.base import KernelSpec, Runtime
+from importer.codecs.runtime import NUMPY, KernelRuntime, prepare
+from importer.engine.committer import Committer
+from importer.engine.executor import Executor, Threads
+from importer.engine.ledger import Ledger
+from importer.engine.make import Made, MakeJob, fingerprint_sources, make_blob
+from importer.engine.reuse import Fingerprint
+from importer.engine.workers import WorkerPool
+from importer.events import Compiling, NoKernels
+from importer.planning.plan import BlobPlan, Job
+from store.parallel import Stop
+
+
+def make_left(ledger: Ledger, threads: int, *, allow_nonfinite: bool) -> None:
+    """Make what a ledger has left, with `threads` that compute.
+
+    Raises:
+        InputError: the source changed, or has values that its new type cannot hold.
+        OSError: reading or writing failed.
+    """
+    stop = Stop()
+    with WorkerPool(threads, stop) as workers:
+        count = min(threads, len(ledger.left))
+        schedule = _Schedule(ledger, workers, count, stop, allow_nonfinite=allow_nonfinite)
+        schedule.recall()
+        schedule.make()
+
+
+class _Schedule:
+    """The order of the jobs that a ledger has left.
+
+    Args:
+        ledger: that gives the jobs, and commits what was made.
+        workers: that compute.
+        count: of the blobs that are made at a time.
+        stop: set when one of them fails.
+        allow_nonfinite: quantize tensors with NaNs and infinities, too.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        workers: WorkerPool,
+        count: int,
+        stop: Stop,
+        *,
+        allow_nonfinite: bool,
+    ) -> None:
+        self._ledger = ledger
+        self._workers = workers
+        self._count = count
+        self._stop = stop
+        self._allow_nonfinite = allow_nonfinite
+        self._executor: Executor = Threads(count, workers, stop)
+
+    def recall(self) -> None:
+        """Look up what the sources gave before, where it is worth reading them."""
+        jobs, reuse = self._ledger.jobs, self._ledger.reuse
+        expected = [number for number in self._ledger.left if reuse.expects(jobs[number])]
+
+        def read(number: int) -> tuple[Fingerprint, ...]:
+            return fingerprint_sources(jobs[number], reuse.seed, self._workers)
+
+        for number, fingerprints in self._executor.run(expected, read) if expected else ():
+            self._ledger.recall(number, fingerprints)
+
+    def make(self) -> None:
+        """Make all that is left: first what needs no kernels, while these are loaded."""
+        needs = {number: _kernels(self._ledger.jobs[number]) for number in self._ledger.left}
+        plain = [number for number, kernels in needs.items() if not kernels]
+        rest = [number for number, kernels in needs.items() if kernels]
+        loading = self._load_kernels(needs.values()) if rest else None
+        if plain:
+            self._run(plain, NUMPY)
+        if loading is not None:
+            self._run(rest, loading.result())
+
+    def _load_kernels(self, needs: Iterable[Counter[KernelSpec]]) -> Future[KernelRuntime]:
+        work: Counter[KernelSpec] = Counter()
+        for kernels in needs:
+            work.update(kernels)
+
+        def load() -> KernelRuntime:
+            runtime = prepare(work, lambda: self._ledger.tell(Compiling()))
+            if runtime.problem is not None:
+                self._ledger.tell(NoKernels(runtime.problem))
+            return runtime
+
+        return aside(load)
+
+    def _run(self, numbers: Sequence[int], runtime: Runtime) -> None:
+        ledger, sink = self._ledger, self._ledger.sink
+        with Committer(ledger.commit, self._count, self._stop) as committer:
+
+            def jobs() -> Iterator[MakeJob]:
+                for number in numbers:
+                    committer.admit()
+                    path, seed = sink.open(), ledger.reuse.seed
+                    yield MakeJob(
+                        number, ledger.jobs[number], path, seed, self._allow_nonfinite
+                    )
+
+            def make(job: MakeJob) -> Made:
+                tell = functools.partial(ledger.wrote, job.plan.name)
+                try:
+                    return make_blob(job, sink.fs, self._workers, runtime, tell)
+                except BaseException:
+                    sink.discard(job.path)
+                    raise
+
+            for job, made in self._executor.run(jobs(), make):
+                committer.submit(job, made)
+
+
+def _kernels(job: Job) -> Counter[KernelSpec]:
+    """Return the kernels that make a job fast, with the bytes that each will read."""
+    work: Counter[KernelSpec] = Counter()
+    for tensor in job.tensors if isinstance(job, BlobPlan) else ():
+        for kernel in tensor.transcoder.kernels():
+            work[kernel] += tensor.source_nbytes
+    return work
