@@ -11,6 +11,7 @@ from store.memo import Memo
 from store.tensorfile import encode_header
 from tests.fuzz.scratch import SCRATCH
 from tests.fuzz.store_targets import DIGEST, IDENTITY, PATH
+from tests.importer.formats.gguf import builders as gguf_builders
 from tests.importer.formats.pytorch.builders import (
     GOOD,
     OLD,
@@ -123,6 +124,7 @@ SEEDS: dict[str, list[bytes]] = {
     "config": [b'{"architectures":["X"],"hidden_size":64,"eps":1e-6,"inf":Infinity}'],
     "pytorch": [checkpoint(GOOD), stream(OLD)],
     "pytorch_pickle": [pickled(GOOD), pickled(mapping(model=GOOD, x=b"]N\x88e"))],
+    "gguf": gguf_builders.SEEDS,
     "strict_json": [b'{"a":[1,-2,"\\u00e9<>&",null,true,{}]}'],
     "name": [b"registry.ollama.ai/library/llama3:8b", b"host:5000/ns/m", b"con", b"a/b/c/d"],
     "checkpoint": [_CHECKPOINT[8:] + b"\0" + _CONFIG, _HEADER[8:] + b"\0{}"],
