@@ -78,11 +78,18 @@ class Catalog:
     def get(self, name: ModelName) -> StoredManifest:
         """Read the manifest of `name`.
 
+        Where there is none, one whose name reads the same is it: other programs write the
+        default host and namespace as they were typed.
+
         Raises:
             NotFoundError: there is no such model.
             IntegrityError: the file cannot be a manifest.
         """
         found = self.find(name)
+        if found is None:
+            names = (entry.name for entry in self.entries() if entry.name is not None)
+            alike = next((one for one in names if str(one) == str(name)), None)
+            found = None if alike is None else self.find(alike)
         if found is None:
             raise _not_found(name)
         return found

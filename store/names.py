@@ -22,6 +22,9 @@ _PART: Final = _NAMESPACE | {"."}
 _HOST: Final = _PART | {":"}
 _LONGEST: Final = 80
 _LONGEST_HOST: Final = 255
+_SCHEMES: Final = ("https://", "http://")
+_ALL: Final = 3
+"""Parts of a name before its tag: host, namespace and model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +57,20 @@ class ModelName:
         Raises:
             UsageError: the text is not a name.
         """
-        rest = text.removeprefix("https://").removeprefix("http://")
+        scheme = next((one for one in _SCHEMES if text.startswith(one)), "")
+        rest = text.removeprefix(scheme)
         path, colon, tag = rest.rpartition(":")
         if not colon or "/" in tag:
             path, tag = rest, DEFAULT_TAG
         parts = path.split("/")
-        if len(parts) > 3:  # noqa: PLR2004 - host, namespace, model
+        if scheme and len(parts) < _ALL:
+            # A scheme belongs to a host, and a host is followed by a namespace.
+            raise _invalid(f"{_quoted(text)} has a scheme, and no host, namespace and model")
+        if len(parts) > _ALL:
             raise _invalid(f"{_quoted(text)} has more than three parts before the tag")
         if not all(parts) or not tag:
             raise _invalid(f"{_quoted(text)} has an empty part")
-        defaults = (DEFAULT_HOST, DEFAULT_NAMESPACE)[: 3 - len(parts)]
+        defaults = (DEFAULT_HOST, DEFAULT_NAMESPACE)[: _ALL - len(parts)]
         host, namespace, model = (*defaults, *parts)
         return cls(host, namespace, model, tag)
 
@@ -73,11 +80,14 @@ class ModelName:
         return (self.host, self.namespace, self.model, self.tag)
 
     def __str__(self) -> str:
-        """The shortest text that parses back to this name, always with its tag."""
+        """The shortest text for this name, always with its tag.
+
+        It parses back to this name, but for the case of the default host and namespace.
+        """
         short = f"{self.model}:{self.tag}"
-        if self.host != DEFAULT_HOST:
+        if self.host.lower() != DEFAULT_HOST:
             return f"{self.host}/{self.namespace}/{short}"
-        if self.namespace != DEFAULT_NAMESPACE:
+        if self.namespace.lower() != DEFAULT_NAMESPACE:
             return f"{self.namespace}/{short}"
         return short
 

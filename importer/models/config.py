@@ -33,8 +33,12 @@ def config_bytes(plan: Plan) -> bytes:
         "model_families": [facts.family] if facts.family else None,
         "model_type": _human(plan.parameters),
         "file_type": file_type(plan),
-        "requires": _REQUIRES,
     }
+    if facts.renderer:
+        document["renderer"] = facts.renderer
+    if facts.parser:
+        document["parser"] = facts.parser
+    document["requires"] = _REQUIRES
     if facts.capabilities:
         document["capabilities"] = list(facts.capabilities)
     if facts.context_length:

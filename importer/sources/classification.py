@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum, unique
 from typing import Final
 
+from importer.sources.chat import ChatTemplates, chat_of
 from importer.sources.document import Document
 from importer.sources.file import read_whole
 from importer.sources.inventory import Inventory
@@ -14,6 +15,9 @@ from importer.sources.lengths import context_length, embedding_length
 from importer.sources.selection import MODULES, PIPELINE_INDEXES
 from store import limits
 from store.json import Json
+
+TOKENIZER: Final = "tokenizer_config.json"
+JINJA: Final = "chat_template.jinja"
 
 
 @unique
@@ -36,6 +40,8 @@ class Classification:
         context_length: tokens, or None where the configuration does not say.
         embedding_length: width of the hidden state, or None.
         capabilities: Ollama's words for what the model can do.
+        parser: Ollama's, of the model's answers, or empty.
+        renderer: Ollama's, of its prompts, or empty.
     """
 
     kind: SourceKind
@@ -45,22 +51,37 @@ class Classification:
     context_length: int | None
     embedding_length: int | None
     capabilities: tuple[str, ...]
+    parser: str = ""
+    renderer: str = ""
 
 
-def classify(inventory: Inventory) -> Classification:
+def classify(inventory: Inventory, parser: str = "") -> Classification:
     """Return the kind of a source.
+
+    Args:
+        inventory: of the source.
+        parser: of answers, in place of the one that belongs to the architecture.
 
     Raises:
         InputError: a configuration has an impossible value in a field that we use.
     """
     kind = _kind(inventory)
     config: Document = inventory.configs.get("", {})
+    chat = chat_of(config, chat_templates(inventory), parser)
+    capabilities = (*chat.capabilities, *_ALSO[kind])
     if kind is SourceKind.PIPELINE:
         indexes = map(inventory.document, PIPELINE_INDEXES)
         index = next((found for found in indexes if found is not None), {})
-        architecture = _text(index.get("_class_name"))
         return Classification(
-            kind, architecture, "diffusers", inventory.scheme, None, None, ("image",)
+            kind,
+            _text(index.get("_class_name")),
+            "diffusers",
+            inventory.scheme,
+            None,
+            None,
+            capabilities,
+            chat.parser,
+            chat.renderer,
         )
     return Classification(
         kind,
@@ -69,8 +90,18 @@ def classify(inventory: Inventory) -> Classification:
         inventory.scheme,
         context_length(config),
         embedding_length(config),
-        tuple(_capabilities(kind, config, inventory)),
+        capabilities,
+        chat.parser,
+        chat.renderer,
     )
+
+
+_ALSO: Final[Mapping[SourceKind, tuple[str, ...]]] = {
+    SourceKind.MODEL: (),
+    SourceKind.PIPELINE: ("image",),
+    SourceKind.SENTENCE: ("embedding",),
+}
+"""What a layout tells of a model beside its configuration."""
 
 
 def _kind(inventory: Inventory) -> SourceKind:
@@ -92,30 +123,13 @@ def _text(value: Json) -> str:
     return value if isinstance(value, str) else ""
 
 
-_GENERATES: Final = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel", "MTModel")
-_THINKS: Final = ("<think>", "</think>")
+def chat_templates(inventory: Inventory) -> ChatTemplates:
+    """Return the chat templates that the files of a source hold.
 
-
-def _capabilities(kind: SourceKind, config: Document, inventory: Inventory) -> Iterator[str]:
-    if kind is SourceKind.SENTENCE:
-        yield "embedding"
-        return
-    if not _architecture(config).endswith(_GENERATES):
-        return
-    yield "completion"
-    if "vision_config" in config or config.get("has_vision") is True:
-        yield "vision"
-    if "audio_config" in config or "sound_config" in config:
-        yield "audio"
-    template = _chat_template(inventory)
-    if template is not None and all(word in template for word in _THINKS):
-        yield "thinking"
-
-
-def _chat_template(inventory: Inventory) -> str | None:
-    tokenizer = inventory.document("tokenizer_config.json") or {}
-    template = tokenizer.get("chat_template")
-    if isinstance(template, str):
-        return template
-    file = inventory.file("chat_template.jinja")
-    return read_whole(file, limits.CONFIG_BYTES).decode("utf-8", "replace") if file else None
+    Raises:
+        InputError: tokenizer_config.json is not a JSON object.
+    """
+    tokenizer = inventory.document(TOKENIZER) or {}
+    file = inventory.file(JINJA)
+    jinja = read_whole(file, limits.CONFIG_BYTES).decode("utf-8", "replace") if file else ""
+    return ChatTemplates(_text(tokenizer.get("chat_template")), jinja)

@@ -239,3 +239,13 @@ def test_putting_makes_the_directories_that_it_needs(store):
     store.catalog.put(name("host.example/me/m"), partial(store))
 
     assert store.catalog.get(name("host.example/me/m")).data == b"{}"
+
+
+def test_a_model_is_found_where_another_program_wrote_the_default_host_otherwise(store):
+    manifest = make_manifest()
+    put(store, "Registry.Ollama.AI/library/m/latest", manifest.to_bytes())
+
+    found = store.catalog.get(name("m"))
+
+    assert found.data == manifest.to_bytes()
+    assert store.catalog.path(found.name).is_file()

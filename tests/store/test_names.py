@@ -58,6 +58,10 @@ REFUSED = {
     "a backslash": "a\\b",
     "hidden": ".git",
     "only a scheme": "https://",
+    "a scheme before a model": "https://m",
+    "a scheme before a model and a tag": "http://m:q4",
+    "a scheme before a namespace": "https://n/m",
+    "a scheme twice": "https://https://h/n/m",
 }
 
 
@@ -108,9 +112,31 @@ def test_a_name_is_written_as_short_as_can_be(text):
     assert str(ModelName.parse(text)) == text
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Registry.Ollama.AI/Library/llama", "llama:latest"),
+        ("registry.ollama.ai/LIBRARY/Llama:8B", "Llama:8B"),
+        ("REGISTRY.ollama.ai/me/llama", "me/llama:latest"),
+        ("Example.com/Library/llama", "Example.com/Library/llama:latest"),
+    ],
+)
+def test_the_default_host_and_namespace_are_known_in_any_case(text, shown):
+    assert str(ModelName.parse(text)) == shown
+
+
+def folded(name):
+    parts = list(name.parts)
+    for index, default in enumerate((HOST, OWNER)):
+        if parts[index].lower() != default:
+            break
+        parts[index] = default
+    return ModelName(*parts)
+
+
 @given(model_names)
 def test_a_name_parses_back_from_its_text(name):
-    assert ModelName.parse(str(name)) == name
+    assert ModelName.parse(str(name)) == folded(name)
 
 
 @given(model_names)
@@ -129,4 +155,4 @@ def test_a_name_cannot_be_made_of_bad_parts(parts):
         name = ModelName(*parts)
     except UsageError:
         return
-    assert ModelName.parse(str(name)) == name
+    assert ModelName.parse(str(name)) == folded(name)

@@ -20,6 +20,8 @@ FIELDS = [
     "model_families",
     "model_type",
     "file_type",
+    "renderer",
+    "parser",
     "requires",
     "capabilities",
     "context_length",
@@ -60,7 +62,8 @@ def test_the_bytes_are_these():
 def test_the_bytes_of_a_model_of_which_nothing_is_known_are_these():
     assert config_bytes(plan({"a": ("F32", (2,))})) == (
         b'{"model_format":"safetensors","model_family":"","model_families":null,'
-        b'"model_type":"2","file_type":"F32","requires":"0.19.0","architecture":"","os":"",'
+        b'"model_type":"2","file_type":"F32","requires":"0.19.0",'
+        b'"capabilities":["completion"],"architecture":"","os":"",'
         b'"ingot":{"encoder":1,"files":[{"name":"model.safetensors","size":0}],'
         b'"kind":"model","recipe":{"name":"plain","rule":[{"match":["*"],'
         b'"optional":true,"reason":"kept as it is","type":"keep"}]}}}'
@@ -111,7 +114,7 @@ def test_the_components_of_a_pipeline_are_in_it(tmp_path):
     found = document(plan_of(MODELS / "tiny-pipeline", tmp_path))
 
     assert found["ingot"]["components"] == ["text_encoder", "transformer", "vae"]
-    assert found["capabilities"] == ["image"]
+    assert found["capabilities"] == ["completion", "image"]
 
 
 def test_a_foreign_quantization_is_in_it():

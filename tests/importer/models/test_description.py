@@ -67,7 +67,7 @@ def test_a_model_of_ours_is_described(store):
     assert found.architecture == "Glm4MoeForCausalLM"
     assert found.parameters == 91_211
     assert (found.context_length, found.embedding_length) == (2048, 64)
-    assert found.capabilities == ("completion", "thinking")
+    assert found.capabilities == ("completion", "tools", "thinking")
     assert [(s.name, s.tensors, s.nbytes) for s in found.dtypes] == [
         ("F16", 60, 182_400),
         ("F32", 1, 44),
@@ -97,7 +97,7 @@ def test_a_real_model_is_described(store):
     found = described(store, reference_model())
 
     assert (found.architecture, found.parameters) == ("BertModel", 22_713_216)
-    assert found.capabilities == ("embedding",)
+    assert found.capabilities == ("completion", "embedding")
 
 
 def test_a_blob_that_cannot_be_read_is_a_problem_in_words(store, monkeypatch):

@@ -30,7 +30,7 @@ def test_a_model_without_a_configuration_is_a_model():
     assert (found.context_length, found.embedding_length, found.capabilities) == (
         None,
         None,
-        (),
+        ("completion",),
     )
 
 
@@ -90,13 +90,14 @@ def test_a_length_that_cannot_be_is_refused(key, value):
     [
         ({"architectures": ["LlamaForCausalLM"]}, ("completion",)),
         ({"architectures": ["GPT2LMHeadModel"]}, ("completion",)),
-        ({"architectures": ["BertModel"]}, ()),
+        ({"architectures": ["BertModel"]}, ("completion",)),
+        ({"architectures": ["Qwen3ForCausalLM"]}, ("completion", "tools")),
         ({"architectures": ["LlavaForConditionalGeneration"], "vision_config": {}},
          ("completion", "vision")),
         ({"architectures": ["XForCausalLM"], "has_vision": True}, ("completion", "vision")),
         ({"architectures": ["XForCausalLM"], "audio_config": {}}, ("completion", "audio")),
         ({"architectures": ["XForCausalLM"], "sound_config": {}}, ("completion", "audio")),
-        ({"architectures": ["BertModel"], "vision_config": {}}, ()),
+        ({"architectures": ["XForCausalLM"], "vision_config": None}, ("completion",)),
     ],
 )  # fmt: skip
 def test_capabilities_follow_from_the_configuration(config, capabilities):
@@ -145,14 +146,14 @@ def test_a_pipeline_makes_images(tmp_path):
 
     assert found.kind is SourceKind.PIPELINE
     assert (found.architecture, found.family) == ("FluxPipeline", "diffusers")
-    assert found.capabilities == ("image",)
+    assert found.capabilities == ("completion", "image")
 
 
 def test_a_sentence_model_embeds(tmp_path):
     found = classify(read_inventory(model(tmp_path, modules__json=[])))
 
     assert found.kind is SourceKind.SENTENCE
-    assert found.capabilities == ("embedding",)
+    assert found.capabilities == ("completion", "embedding")
 
 
 def test_a_quantized_component_makes_a_quantized_pipeline(tmp_path):
@@ -179,10 +180,10 @@ def test_every_fixture_is_classified(fixture):
     found = classify(read_inventory(MODELS / fixture))
 
     assert {
-        "single-file": ("model", "", ()),
+        "single-file": ("model", "", ("completion",)),
         "tiny-llama": ("model", "LlamaForCausalLM", ("completion",)),
-        "tiny-moe": ("model", "Glm4MoeForCausalLM", ("completion", "thinking")),
-        "tiny-pipeline": ("pipeline", "ZImagePipeline", ("image",)),
+        "tiny-moe": ("model", "Glm4MoeForCausalLM", ("completion", "tools", "thinking")),
+        "tiny-pipeline": ("pipeline", "ZImagePipeline", ("completion", "image")),
     }[fixture] == (found.kind, found.architecture, found.capabilities)
 
 

@@ -348,4 +348,4 @@ def test_a_modular_pipeline_is_a_pipeline(tmp_path):
     inventory = read_inventory(tmp_path)
 
     assert inventory.components == ("transformer",)
-    assert classify(inventory).capabilities == ("image",)
+    assert classify(inventory).capabilities == ("completion", "image")
