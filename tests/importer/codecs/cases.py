@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 
 from importer.codecs.base import Decoder, Encoder, Shape, Span, Transcoder
 from importer.codecs.cast import Cast
+from importer.codecs.ggml import Ggml
+from importer.codecs.ggml_types import NAMED
 from importer.codecs.plain import Plain
 from importer.codecs.registry import codec_for, transcoder_for
 from importer.codecs.runtime import NUMPY
 from importer.codecs.spec import QUANT_TYPES, Downcast, with_group_size
 from store.tensorfile import ITEM_BITS, data_bytes
-from tests.importer.codecs import corpus
+from tests.importer.codecs import corpus, libggml
 
 
 class Case(NamedTuple):
@@ -72,6 +74,15 @@ def _spoilt(content, rng):
     return content[:kept] + rng.bytes(len(content) - kept)
 
 
+def blocks(kind):
+    """Blocks of GGML: any bytes."""
+
+    def stored(shape, rng):
+        return [rng.bytes(math.prod(shape) // kind.elements * kind.nbytes)]
+
+    return stored
+
+
 # Cases.
 
 
@@ -85,6 +96,11 @@ def decoder(spec, dtype):
     """A type, as it is stored."""
     name = f"{corpus.spec_id(spec)}-{dtype}"
     return Case(name, codec_for(spec, dtype), quantized(spec, dtype), spec.group_size)
+
+
+def ggml(kind):
+    """A type of GGML, as it is stored."""
+    return Case(kind.name, Ggml(kind.name), blocks(kind), kind.elements)
 
 
 def from_plain(target, dtype):
@@ -135,6 +151,7 @@ DECODERS = [
         for name in ("int3", "int8", "nvfp4", "mxfp4")
         for dtype in ("F16", "F32")
     ),
+    *map(ggml, libggml.BLOCK_TYPES),
 ]
 
 TRANSCODERS = [
@@ -156,6 +173,7 @@ TRANSCODERS = [
     from_type(QUANT_TYPES["int3"], Downcast("F16"), "F32"),
     from_type(INT4, INT4),
     from_type(QUANT_TYPES["nvfp4"], None),
+    ggml(NAMED["Q4_K"])._replace(subject=transcoder_for(INT4, Ggml("Q4_K"))),
 ]
 
 

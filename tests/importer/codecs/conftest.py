@@ -8,8 +8,9 @@ import pytest
 
 from importer.codecs import measure, runtime
 from importer.codecs.base import Operation
+from importer.codecs.ggml import Ggml
 from importer.codecs.registry import codec_for
-from tests.importer.codecs import corpus
+from tests.importer.codecs import corpus, libggml
 
 
 def all_kernels():
@@ -20,6 +21,11 @@ def all_kernels():
             kernel
             for codec in codecs
             for kernel in (*codec.kernels(Operation.ENCODE), *measure.kernels(codec))
+        )
+        | dict.fromkeys(
+            kernel
+            for kind in libggml.BLOCK_TYPES
+            for kernel in Ggml(kind.name).kernels(Operation.DECODE)
         )
     )
 

@@ -1,0 +1,99 @@
+"""GGML's blocks: codes of some consecutive elements of a row, with their scales.
+
+Nothing here imports numpy, so that a plan is made without it.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from importer.codecs.base import KernelSpec, Operation, Runtime, Shape, Span
+from importer.codecs.ggml_types import NAMED, GgmlType
+from store.fs import Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class Ggml:
+    """Reads one U8 array of shape `[..., rows, bytes of a row]` (docs/formats/ggml.md).
+
+    Values are what libggml computes, which it does in float32.
+
+    Attributes:
+        kind: name of a type of `GGML_TYPES` that is not plain, such as `Q4_K`.
+    """
+
+    kind: str
+
+    def __post_init__(self) -> None:
+        assert not self.type.is_plain, f"{self.kind} has no blocks"
+
+    def __str__(self) -> str:
+        return self.kind
+
+    @property
+    def type(self) -> GgmlType:
+        """The facts of the type."""
+        return NAMED[self.kind]
+
+    @property
+    def value_dtype(self) -> str:
+        """Return F32."""
+        return "F32"
+
+    def unit(self, shape: Shape) -> int:  # noqa: ARG002 - a block is within a row
+        """Return the elements of a block."""
+        return self.type.elements
+
+    def spans(self, shape: Shape, elements: range) -> tuple[Span, ...]:  # noqa: ARG002
+        """Return the blocks."""
+        size = self.type
+        begin = elements.start // size.elements * size.nbytes
+        return (Span(begin, len(elements) // size.elements * size.nbytes),)
+
+    def decode(
+        self,
+        arrays: Sequence[Buffer],
+        shape: Shape,  # noqa: ARG002 - the contract
+        elements: range,  # noqa: ARG002
+        runtime: Runtime,
+    ) -> Buffer:
+        """Return the values of whole blocks."""
+        from importer.codecs import ggml_arithmetic  # noqa: PLC0415 - it imports numpy
+
+        (blocks,) = arrays
+        return ggml_arithmetic.decode(self.type, blocks, runtime.kernel(_kernel(self.kind)))
+
+    def kernels(self, operation: Operation) -> tuple[KernelSpec, ...]:
+        """Return the kernel that decodes."""
+        return (_kernel(self.kind),) if operation is Operation.DECODE else ()
+
+
+@dataclass(frozen=True, slots=True)
+class GgmlKernel:
+    """A kernel that decodes blocks of a type."""
+
+    kind: str
+
+    def load(self) -> Any:  # noqa: ANN401 - the contract
+        """Import the module of all types; code is found at the first call."""
+        return importlib.import_module("importer.codecs.kernels.ggml")
+
+    def check(self, kernel: Any) -> None:  # noqa: ANN401
+        """Compare the kernel with numpy on some blocks.
+
+        Raises:
+            ArithmeticError: they differ.
+        """
+        from importer.codecs import ggml_arithmetic  # noqa: PLC0415 - it imports numpy
+
+        ggml_arithmetic.check(NAMED[self.kind], kernel)
+
+
+@functools.cache
+def _kernel(kind: str) -> GgmlKernel:
+    # For every chunk: making one takes a microsecond, and more while caches are cold.
+    return GgmlKernel(kind)

@@ -1,0 +1,1 @@
+"""GGML's blocks: `reference/ggml`, for blocks whose scales are finite."""
