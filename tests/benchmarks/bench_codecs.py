@@ -1,28 +1,35 @@
 """Throughput of codecs on one core beside MLX: python tests/benchmarks/bench_codecs.py.
 
 GB/s of BF16 values, which are the source of `encode` and the result of `decode`, in CPU time,
-since a machine has other things to do; with kernels, in numpy, and by MLX. The ratio is the
-median over pairs that ran one after the other.
+since a machine has other things to do; with kernels, in numpy, and by MLX. Then the decoders
+of other programs' types, whose result is F32, beside the library that defines each. The ratio
+is the median over pairs that ran one after the other.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import gguf
 import mlx.core as mx
 import numpy as np
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from importer.codecs.base import Operation
+from importer.codecs.base import Decoder, Operation
+from importer.codecs.ggml import Ggml
+from importer.codecs.ggml_types import NAMED
 from importer.codecs.reference import floats
+from importer.codecs.reference.ggml.blocks import LAYOUTS
 from importer.codecs.registry import codec_for
 from importer.codecs.runtime import NUMPY, prepare
 from importer.codecs.spec import QUANT_TYPES
@@ -32,6 +39,8 @@ CHUNK: Final = 1 << 20
 """Bytes of source at a time, as an import reads it."""
 BRIEF: Final = 0.02
 """Seconds that a sample takes at least: clocks count in milliseconds."""
+ELEMENTS: Final = 1 << 18
+"""Values of foreign types at a time: a chunk of F32."""
 SPECS: Final = (
     *QUANT_TYPES.values(),
     replace(QUANT_TYPES["int4"], group_size=64),
@@ -39,13 +48,57 @@ SPECS: Final = (
 
 
 class Speeds(NamedTuple):
-    """GB/s of BF16 values, and how much faster kernels are than the others."""
+    """GB/s of values, and how much faster kernels are than the others."""
 
     kernel: float
     numpy: float
-    mlx: float
+    peer: float
     over_numpy: float
-    over_mlx: float
+    over_peer: float
+
+    def __str__(self):
+        return (
+            f"{self.kernel:8.2f}{self.numpy:8.2f}{self.peer:8.3f}"
+            f"{self.over_numpy:9.1f}{self.over_peer:8.1f}"
+        )
+
+
+class Foreign(NamedTuple):
+    """A type of another program, and stored arrays of it.
+
+    Attributes:
+        elements: that the arrays hold.
+        peer: makes the same values by the library that defines the type.
+    """
+
+    decoder: Decoder
+    arrays: list[bytearray]
+    elements: int
+    peer: Callable[[], object]
+
+
+def ggml(name):
+    """Blocks of GGML with ordinary scales, whatever the codes: beside gguf-py."""
+    kind = NAMED[name]
+    rng = np.random.default_rng(0)
+    blocks = rng.integers(0, 256, (ELEMENTS // kind.elements, kind.nbytes), np.uint8)
+    fields = blocks.view(LAYOUTS[name])
+    for field in {"d", "dmin", "m"} & set(LAYOUTS[name].names):
+        if LAYOUTS[name][field] == np.float16:
+            fields[field] = 0.01
+    return Foreign(
+        Ggml(name),
+        [bytearray(blocks.tobytes())],
+        ELEMENTS,
+        lambda: gguf.quants.dequantize(blocks, gguf.GGMLQuantizationType[name]),
+    )
+
+
+FOREIGN: Final = {
+    name: functools.partial(ggml, name)
+    for name in ("Q8_0", "Q4_0", "Q5_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_XS")
+}
+"""Types of other programs, and what makes arrays of them."""
 
 
 def seconds(work):
@@ -65,8 +118,8 @@ def speeds(ways, nbytes, samples):
     medians = (statistics.median(way) for way in zip(*taken, strict=True))
     kernel, numpy, theirs = (nbytes / 1e9 / median for median in medians)
     over_numpy = statistics.median(one[1] / one[0] for one in taken)
-    over_mlx = statistics.median(one[2] / one[0] for one in taken)
-    return Speeds(kernel, numpy, theirs, over_numpy, over_mlx)
+    over_peer = statistics.median(one[2] / one[0] for one in taken)
+    return Speeds(kernel, numpy, theirs, over_numpy, over_peer)
 
 
 def encoding(spec, dtype, bits, runtime):
@@ -96,18 +149,34 @@ def decoding(spec, dtype, bits, runtime):
     )
 
 
+def foreign_decoding(foreign, runtime):
+    """Three ways to decode a foreign type."""
+    decoder, arrays, elements, peer = foreign
+    whole = ((elements,), range(elements))
+    return (
+        lambda: decoder.decode(arrays, *whole, runtime),
+        lambda: decoder.decode(arrays, *whole, NUMPY),
+        peer,
+    )
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dtype", choices=corpus.DTYPES, default="BF16")
     parser.add_argument("--samples", type=int, default=7)
-    parser.add_argument("--types", nargs="*", choices=QUANT_TYPES, default=list(QUANT_TYPES))
+    known = [*QUANT_TYPES, *FOREIGN]
+    parser.add_argument("--types", nargs="*", choices=known, default=known)
     arguments = parser.parse_args()
     specs = [spec for spec in SPECS if spec.name in arguments.types]
+    foreign = {name: make() for name, make in FOREIGN.items() if name in arguments.types}
     kernels = [
         kernel
         for spec in specs
         for operation in Operation
         for kernel in codec_for(spec, arguments.dtype).kernels(operation)
+    ]
+    kernels += [
+        kernel for one in foreign.values() for kernel in one.decoder.kernels(Operation.DECODE)
     ]
     runtime = prepare(dict.fromkeys(kernels, 1 << 40), lambda: None)
     if runtime.problem is not None:
@@ -123,11 +192,12 @@ def main() -> int:
                 ways(spec, arguments.dtype, bits, runtime), bits.size * size, arguments.samples
             )
             print(
-                f"{operation} {spec.name:6} group {spec.group_size:4}      "
-                f"{found.kernel:8.2f}{found.numpy:8.2f}{found.mlx:8.3f}"
-                f"{found.over_numpy:9.1f}{found.over_mlx:8.1f}",
-                flush=True,
+                f"{operation} {spec.name:6} group {spec.group_size:4}      {found}", flush=True
             )
+    print("F32, GB/s of one core        kernel   numpy    peer  x numpy  x peer")
+    for name, one in foreign.items():
+        found = speeds(foreign_decoding(one, runtime), 4 * one.elements, arguments.samples)
+        print(f"decode {name:22}{found}", flush=True)
     return 0
 
 
