@@ -7,13 +7,38 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
-from importer.codecs.base import KernelSpec, Operation, Runtime, Shape, Span
+from importer.codecs.base import Encoded, KernelSpec, Operation, Runtime, Shape, Span
 from importer.codecs.ggml_types import NAMED, GgmlType
+from importer.codecs.spec import QUANT_TYPES, QuantSpec, with_group_size
 from store.fs import Buffer
+
+_REPACKED_AS: Final[Mapping[str, QuantSpec]] = MappingProxyType(
+    {
+        name: with_group_size(QUANT_TYPES[type_name], group_size)
+        for name, type_name, group_size in (
+            ("Q1_0", "int2", 128),
+            ("Q2_0", "int2", 64),
+            ("TQ1_0", "int2", 128),
+            ("TQ2_0", "int2", 128),
+            ("Q4_0", "int4", 32),
+            ("Q4_1", "int4", 32),
+            ("Q4_K", "int4", 32),
+            ("Q5_0", "int5", 32),
+            ("Q5_1", "int5", 32),
+            ("Q5_K", "int5", 32),
+            ("Q8_0", "int8", 32),
+            ("Q8_1", "int8", 32),
+            ("MXFP4", "mxfp4", 32),
+            ("NVFP4", "nvfp4", 16),
+        )
+    }
+)
+"""The type of the store that holds the codes and the values of a type of GGML."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +95,28 @@ class Ggml:
     def kernels(self, operation: Operation) -> tuple[KernelSpec, ...]:
         """Return the kernel that decodes."""
         return (_kernel(self.kind),) if operation is Operation.DECODE else ()
+
+    @property
+    def repacked_as(self) -> QuantSpec | None:
+        """The type of the store that holds the same codes, with F32 for scales; None without.
+
+        Q2_K, Q3_K and Q6_K have groups of 16, codes of IQ1 to IQ4 are places in tables, and
+        the scale of Q8_K has so many digits that products are rounded.
+        """
+        return _REPACKED_AS.get(self.kind)
+
+    def repack(self, arrays: Sequence[Buffer]) -> Encoded:
+        """Return whole blocks as the parts of `repacked_as`, for values of F32.
+
+        Decoded, they are the same numbers; a zero may have another sign where a block has no
+        minimum. Values of blocks whose scale is not finite are counted, and are not the same.
+        """
+        from importer.codecs import ggml_arithmetic  # noqa: PLC0415 - it imports numpy
+
+        spec = self.repacked_as
+        assert spec is not None, f"no type of the store holds the codes of {self.kind}"
+        (blocks,) = arrays
+        return ggml_arithmetic.repack(self.type, blocks, spec)
 
 
 @dataclass(frozen=True, slots=True)

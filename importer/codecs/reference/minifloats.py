@@ -20,7 +20,7 @@ E2M1_VALUES: Final = np.concatenate([E2M1_MAGNITUDES, -E2M1_MAGNITUDES])
 """The value of each of the 16 codes."""
 
 _E4M3_SIGN: Final = np.uint8(0x80)
-_E4M3_NAN: Final = 0x7F
+E4M3_NAN: Final = 0x7F
 _E4M3_SMALLEST_NORMAL: Final = np.float32(2**-6)
 _E4M3_LEAST_EXPONENT: Final = 127 - 6
 _EXPONENT: Final = 0x7F80_0000
@@ -62,7 +62,7 @@ def _e4m3_values() -> Floats:
     exponents, fractions = (codes >> 3) & 15, codes & 7
     normal = np.ldexp((fractions + 8).astype(np.float32), exponents - 10)
     values = np.where(exponents == 0, np.ldexp(fractions.astype(np.float32), -9), normal)
-    values[(codes & _E4M3_NAN) == _E4M3_NAN] = np.nan
+    values[(codes & E4M3_NAN) == E4M3_NAN] = np.nan
     return np.where(codes & _E4M3_SIGN, -values, values).astype(np.float32)
 
 
