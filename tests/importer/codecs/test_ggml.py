@@ -151,6 +151,22 @@ def test_codes_times_scales_plus_offsets_are_the_values(kind):
     assert codes.dtype in (np.int8, np.uint8) or kind.name.startswith("IQ1")
 
 
+@each_type
+def test_values_are_rounded_once(kind):
+    # So fused multiply-add, where a compiler uses it, changes nothing.
+    blocks = any_blocks(kind, 500, seed=2)
+
+    codes, scales, offsets = ggml.unpack(kind.name, blocks)
+    groups = codes.reshape(*scales.shape, -1).astype(np.float64)
+    with np.errstate(all="ignore"):
+        exact = groups * scales[..., None]
+        if offsets is not None:
+            exact += offsets[..., None]
+        expected = exact.astype(np.float32).reshape(codes.shape)
+
+    assert np.array_equal(bits(ggml.decode(kind.name, blocks)), bits(expected))
+
+
 @pytest.mark.parametrize("name", ["Q4_0", "Q4_K", "IQ3_S"])
 def test_every_nan_is_the_same(name, each_runtime):
     blocks = any_blocks(NAMED[name], 2000)
