@@ -6,13 +6,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from importer.codecs.base import Shape, Span, Transcoder
-from importer.codecs.transcode import Copy
+from importer.codecs.transcode import Copy, Recode
 from importer.planning.plan import FilePlan, Job, TensorPlan
 from importer.sources.file import Extent, SourceFile
-from store.tensorfile import elements
+from store.tensorfile import ITEM_BITS, elements
 
 _FILE: Final = Copy("U8")
 _ALIGNMENT: Final = 64
+_DECODED: Final = 4
+"""How much larger than a chunk its decoded values may be."""
 
 
 class Read(NamedTuple):
@@ -153,4 +155,8 @@ def _step(transcoder: Transcoder, shape: Shape, count: int, size: int) -> int:
     unit = transcoder.unit(shape)
     spans = transcoder.spans(shape, range(min(unit, count)))
     nbytes = sum(span.nbytes for span in spans)
+    if isinstance(transcoder, Recode):
+        # Values of F32 take up to 20 times the room of the codes that they are decoded from.
+        values = unit * ITEM_BITS[transcoder.decoder.value_dtype] // 8
+        nbytes = max(nbytes, values // _DECODED)
     return max(1, size // max(nbytes, 1)) * unit
