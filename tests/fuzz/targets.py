@@ -133,7 +133,7 @@ def pytorch(data: bytes) -> None:
     for name, place in found.places.items():
         assert is_printable(name)
         end = place.offset + place.tensor.extent * ITEM_BYTES[place.tensor.dtype]
-        assert 0 < place.storage <= place.offset <= end <= len(data)
+        assert 0 < place.offset <= end <= len(data)
     if data.startswith(b"PK"):
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             (main,) = (one for one in archive.namelist() if one.endswith("/data.pkl"))
