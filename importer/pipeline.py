@@ -83,6 +83,8 @@ def plan_import(
         facts, recipe = classify(inventory), request.recipe
         if isinstance(recipe, QuantizeOptions):
             recipe = recipe.resolve(facts)
+            if facts.is_packed:
+                recipe = recipe.decoding()
         plan = make_plan(inventory, facts, recipe)
         if request.strict:
             _check_fits(plan)

@@ -62,8 +62,8 @@ def create(
             "--quantize",
             "-q",
             metavar="TYPE",
-            help="Quantize to int2, int3, int4, int5, int6, int8, nvfp4, mxfp4 or mxfp8, or "
-            "round to bf16 or f16.",
+            help="Quantize to int2, int3, int4, int5, int6, int8, nvfp4, mxfp4 or mxfp8; "
+            "f32, bf16 and f16 decode and round; repack keeps codes and values.",
         ),
     ] = None,
     group_size: Annotated[

@@ -9,7 +9,7 @@ from typing import Final
 
 from cli.views.collapse import collapse
 from cli.views.text import table
-from importer.planning.plan import Job, Plan, TensorPlan
+from importer.planning.plan import Job, Outcome, Plan
 from importer.recipes.document import to_document
 from store.tensorfile import elements
 from store.text import count, printable, size
@@ -30,7 +30,7 @@ def plan_lines(name: str, plan: Plan, new: list[Job]) -> Iterator[str]:
     facts = plan.classification
     yield f"plan for {name}: {facts.kind}{_in_words(facts.architecture)}"
     yield ""
-    if not plan.recipe.is_plain:
+    if not plan.recipe.is_plain or facts.is_packed:
         yield from _classes(plan)
         yield ""
     rows = [("COMPONENT", "TENSORS", "BLOBS", "BYTES")]
@@ -74,7 +74,8 @@ def _kept(plan: Plan) -> str:
 
 def _classes(plan: Plan) -> Iterator[str]:
     rows = [("TENSORS", "", "TYPE", "BEFORE", "AFTER", "BITS", "RULE", "WHY")]
-    for row in collapse(plan.tensors, _facts):
+    tensors = plan.outcomes()
+    for row in collapse(tensors, _facts):
         one = row.first
         rows.append(
             (
@@ -88,11 +89,12 @@ def _classes(plan: Plan) -> Iterator[str]:
                 one.decision.reason,
             )
         )
-    tensors = list(plan.tensors)
     before, after = (sum(map(nbytes, tensors)) for nbytes in (_BEFORE, _AFTER))
     total = sum(elements(tensor.shape) for tensor in tensors)
     rows.append(("total", "", "", f"{before:,}", f"{after:,}", _bits(after, total), "", ""))
     yield from table(rows, right=(1, 3, 4, 5, 6))
+    if plan.recipe.is_plain:
+        return
     yield ""
     yield f"rules of {printable(plan.recipe.name)}, of which the first that matches decides:"
     yield from table(
@@ -110,7 +112,7 @@ def _classes(plan: Plan) -> Iterator[str]:
     )
 
 
-def _facts(tensor: TensorPlan) -> Hashable:
+def _facts(tensor: Outcome) -> Hashable:
     decision = tensor.decision
     return (tensor.type_name, tensor.shape, tensor.nbytes, decision.rule.index, decision.reason)
 
@@ -134,17 +136,18 @@ def plan_document(plan: Plan, new: list[Job]) -> dict[str, object]:
                 "name": tensor.name,
                 "dtype": tensor.dtype,
                 "shape": list(tensor.shape),
-                "type": None if tensor.target is None else tensor.target.name,
-                "group_size": tensor.quant.group_size if tensor.quant else None,
+                "packed": tensor.packed or None,
+                "type": None if tensor.decision.target is None else tensor.decision.target.name,
+                "group_size": tensor.group_size,
                 "rule": list(tensor.decision.rule.match),
                 "reason": tensor.decision.reason,
                 "fits": tensor.decision.fits,
-                "layer": blob.name,
+                "layer": tensor.layers[0],
+                "layers": list(tensor.layers),
                 "source_bytes": tensor.source_nbytes,
                 "bytes": tensor.nbytes,
             }
-            for blob in plan.blobs
-            for tensor in blob.tensors
+            for tensor in plan.outcomes()
         ],
         "files": [
             {"path": file.file.path, "media_type": file.media_type, "bytes": file.nbytes}

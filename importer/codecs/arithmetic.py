@@ -65,6 +65,12 @@ def decode(codec: GroupCodec, parts: Sequence[Buffer], kernel: Kernel | None) ->
     return _bytes(_decode(codec, words, scales, kernel))
 
 
+def packed(codes: Buffer, spec: QuantSpec) -> memoryview:
+    """Return codes, one to a byte, as words of a type; whole groups."""
+    groups = np.frombuffer(codes, np.uint8).reshape(-1, spec.group_size)
+    return _bytes(packing.pack(groups, spec.bits))
+
+
 def probe(dtype: str, group_size: int) -> Bits:
     """Return groups of bits of `dtype` on which kernels are compared with numpy."""
     # Mantissas and signs are from a multiplication, magnitudes as weights have them.

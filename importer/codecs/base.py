@@ -37,6 +37,7 @@ class Operation(StrEnum):
 
     ENCODE = "encode"
     DECODE = "decode"
+    UNPACK = "unpack"
 
 
 class Span(NamedTuple):
@@ -164,6 +165,41 @@ class Decoder(Protocol):
         ...
 
     def __hash__(self) -> int: ...
+
+
+class Codes(NamedTuple):
+    """What some elements are stored as, without how the codes are packed.
+
+    Attributes:
+        codes: one byte for each element.
+        scales: of each group, the small parts of the type in its order: for an affine type
+            F32 scales, then F32 biases, where `code * scale + bias` is the value.
+    """
+
+    codes: Buffer
+    scales: tuple[Buffer, ...]
+
+
+class Coded(Decoder, Protocol):
+    """A decoder of codes that a type of the store may hold, too, with the same values.
+
+    Its `value_dtype` is F32, in which codes are multiplied by scales.
+    """
+
+    def holds(self, shape: Shape) -> QuantSpec | None:
+        """Return the type of the store that holds codes and values exactly, or None."""
+        ...
+
+    def codes(
+        self, arrays: Sequence[Buffer], shape: Shape, elements: range, runtime: Runtime
+    ) -> Codes:
+        """Return codes and scales of whole groups of the type that `holds` returns.
+
+        Args:
+            arrays: as for `decode`.
+            elements: begins and ends at a group, too.
+        """
+        ...
 
 
 class Encoder(Protocol):

@@ -1,17 +1,27 @@
-"""Downcasts: every value rounded to the nearest, ties to even."""
+"""Casts between float types: every value rounded to the nearest, ties to even."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from importer.codecs.base import Encoded, KernelSpec, Operation, Part, Runtime, Shape
 from store.fs import Buffer
 from store.tensorblob import WEIGHT
 
+_HELD_BY: Final[Mapping[str, tuple[str, ...]]] = {
+    "BF16": ("F32",),
+    "F16": ("F32",),
+    "F8_E4M3": ("BF16", "F16", "F32"),
+    "F8_E5M2": ("BF16", "F16", "F32"),
+}
+"""For each dtype those that hold every value of it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """Converts floats to BF16 or F16.
+    """Converts floats to another float type.
 
     Attributes:
         dtype: of the values that `encode` takes.
@@ -23,8 +33,8 @@ class Cast:
 
     @property
     def is_lossless(self) -> bool:
-        """Return False: rounding loses digits."""
-        return False
+        """Whether the type that the values become holds all that they can be."""
+        return self.wanted in _HELD_BY.get(self.dtype, ()) or self.dtype == self.wanted
 
     def parts(self, shape: Shape) -> tuple[Part, ...]:
         """Return one part of another dtype."""

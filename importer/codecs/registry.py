@@ -6,12 +6,12 @@ import functools
 import importlib
 from typing import cast
 
-from importer.codecs.base import Codec, Decoder, Transcoder
+from importer.codecs.base import Codec, Coded, Decoder, Shape, Transcoder
 from importer.codecs.cast import Cast
 from importer.codecs.plain import Plain
-from importer.codecs.spec import Downcast, QuantSpec, Target
+from importer.codecs.spec import FloatType, QuantSpec, Target
 from importer.codecs.strided import Strided
-from importer.codecs.transcode import Copy, Gather, Recode, Repack
+from importer.codecs.transcode import Copy, CopyParts, Gather, Recode, Repack
 
 
 @functools.cache
@@ -33,25 +33,39 @@ def stored_type(decoder: Decoder) -> QuantSpec | None:
     return spec
 
 
+def type_held(decoder: Decoder, shape: Shape) -> QuantSpec | None:
+    """Return the type of the store that holds the codes of a decoder exactly, or None.
+
+    Args:
+        shape: of the tensor, in elements.
+    """
+    if (stored := stored_type(decoder)) is not None:
+        return stored
+    return cast("Coded", decoder).holds(shape) if hasattr(decoder, "holds") else None
+
+
 @functools.cache
-def transcoder_for(target: Target, decoder: Decoder) -> Transcoder:
+def transcoder_for(target: Target, decoder: Decoder, *, exact: bool = False) -> Transcoder:
     """Return the transcoder that makes `target` of arrays that `decoder` reads.
 
     Args:
         target: a type, or None to keep what is stored: the values of a plain array, or the
             codes and scales of a type of the store.
+        exact: whether `type_held` gave the target, so that codes and values stay.
 
     Raises:
         UnsupportedError: values of that dtype cannot become the target.
     """
     dtype, stored = decoder.value_dtype, stored_type(decoder)
     if stored is not None and target in {None, stored}:
-        return Repack(codec_for(stored, dtype))
+        return CopyParts(codec_for(stored, dtype))
     if target is None:
         if isinstance(decoder, Strided):
             return Gather(decoder)
         assert isinstance(decoder, Plain), "the arrays of a scheme are kept one by one"
         return Copy(dtype)
-    if isinstance(target, Downcast):
+    if isinstance(target, FloatType):
         return Recode(decoder, Cast(dtype, target.dtype))
-    return Recode(decoder, codec_for(target, dtype))
+    assert isinstance(target, QuantSpec), "what a tensor becomes has been decided"
+    codec = codec_for(target, dtype)
+    return Repack(cast("Coded", decoder), codec) if exact else Recode(decoder, codec)

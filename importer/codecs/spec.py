@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum, unique
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from store.errors import UsageError
 from store.text import printable
@@ -65,11 +66,11 @@ QUANT_TYPES: Final[dict[str, QuantSpec]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Downcast:
-    """A plain conversion of floating tensors, rounded to the nearest, ties to even.
+class FloatType:
+    """A plain float type: values are rounded to the nearest, ties to even.
 
     Attributes:
-        dtype: `BF16` or `F16`.
+        dtype: `F32`, `BF16` or `F16`.
     """
 
     dtype: str
@@ -83,7 +84,21 @@ class Downcast:
         return str(self)
 
 
-Target = QuantSpec | Downcast | None
+class Change(NamedTuple):
+    """A change that depends on how a tensor is stored: `REPACK` or `DECODE`."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+REPACK: Final = Change("repack")
+"""The type of the store that holds codes and values exactly, where there is one."""
+DECODE: Final = Change("decode")
+"""Plain floats of the dtype that the model computes in, where values are packed."""
+
+Target = QuantSpec | FloatType | Change | None
 """What a tensor becomes; None keeps it."""
 
 KEEP: Final = "keep"
@@ -103,8 +118,8 @@ VALUE_DTYPES: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """The dtypes that can be quantized, and what their values are converted to first."""
-DOWNCAST_DTYPES: Final = ("F64", "F32", "F16", "BF16")
-"""The dtypes that can be downcast."""
+CAST_DTYPES: Final = ("F64", "F32", "F16", "BF16", "F8_E4M3", "F8_E5M2")
+"""The dtypes that can become another float type."""
 _ALIASES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "q4": "int4",
@@ -112,11 +127,16 @@ _ALIASES: Final[Mapping[str, str]] = MappingProxyType(
         "fp16": "f16",
         "float16": "f16",
         "bfloat16": "bf16",
+        "fp32": "f32",
+        "float32": "f32",
         "none": KEEP,
     }
 )
-_DOWNCASTS: Final[Mapping[str, Downcast]] = MappingProxyType(
-    {"bf16": Downcast("BF16"), "f16": Downcast("F16")}
+_FLOAT_TYPES: Final[Mapping[str, FloatType]] = MappingProxyType(
+    {"bf16": FloatType("BF16"), "f16": FloatType("F16"), "f32": FloatType("F32")}
+)
+_CHANGES: Final[Mapping[str, Change]] = MappingProxyType(
+    {change.name: change for change in (REPACK, DECODE)}
 )
 _FLOATS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -126,8 +146,12 @@ _FLOATS: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
+_FOREIGN: Final = re.compile(r"(?:i?q|tq)([1-8])_[a-z0-9_]+|afq([1-8])")
+_BITS: Final = tuple(spec.bits for spec in QUANT_TYPES.values() if spec.has_bias)
+
+
 def parse_target(text: str) -> Target:
-    """Read what a tensor becomes: `int4`, `int4/64`, `nvfp4`, `bf16`, `keep`.
+    """Read what a tensor becomes: `int4`, `int4/64`, `nvfp4`, `bf16`, `repack`, `keep`.
 
     Raises:
         UsageError: there is no such type, or it does not have the group size.
@@ -136,17 +160,29 @@ def parse_target(text: str) -> Target:
     name = _ALIASES.get(word, word)
     if name == KEEP and not slash:
         return None
-    if name in _DOWNCASTS and not slash:
-        return _DOWNCASTS[name]
+    if name in _FLOAT_TYPES and not slash:
+        return _FLOAT_TYPES[name]
+    if name in _CHANGES and not slash:
+        return _CHANGES[name]
     if name not in QUANT_TYPES:
-        known = ", ".join((*QUANT_TYPES, *_DOWNCASTS, KEEP))
+        known = ", ".join((*QUANT_TYPES, *_FLOAT_TYPES, *_CHANGES, KEEP))
         raise UsageError(
             f"`{printable(text)}` is not a type, expected one of {known}",
             code="E_QUANT_TYPE",
-            hint=_FLOATS.get(word),
+            hint=_FLOATS.get(word) or _nearest(word),
         )
     spec = QUANT_TYPES[name]
     return with_group_size(spec, _group_size(text, size)) if slash else spec
+
+
+def _nearest(word: str) -> str | None:
+    # `q4_k_m`, `iq4_nl`, `afq4`: people know these names from other programs.
+    found = _FOREIGN.fullmatch(word)
+    if found is None:
+        return None
+    bits = int(found[1] or found[2])
+    nearest = min(_BITS, key=lambda ours: abs(ours - bits))
+    return f"The nearest type of the store is int{nearest}"
 
 
 def with_group_size(spec: QuantSpec, group_size: int) -> QuantSpec:

@@ -9,6 +9,7 @@ from typing import Final
 
 from importer.codecs.base import (
     Codec,
+    Coded,
     Decoder,
     Encoded,
     Encoder,
@@ -145,7 +146,7 @@ class Gather:
 
 
 @dataclass(frozen=True, slots=True)
-class Repack(_Unchanged):
+class CopyParts(_Unchanged):
     """Keeps codes and scales that are stored as the codec stores them already."""
 
     codec: Codec
@@ -161,3 +162,46 @@ class Repack(_Unchanged):
     def spans(self, shape: Shape, elements: range) -> tuple[Span, ...]:
         """Return what the codec would read."""
         return self.codec.spans(shape, elements)
+
+
+@dataclass(frozen=True, slots=True)
+class Repack:
+    """Moves the codes of another format into words of the store, with their scales.
+
+    Attributes:
+        decoder: that reads the codes.
+        codec: of the type that holds them exactly.
+    """
+
+    decoder: Coded
+    codec: Codec
+
+    @property
+    def is_lossless(self) -> bool:
+        """Return True: codes and values stay."""
+        return True
+
+    def parts(self, shape: Shape) -> tuple[Part, ...]:
+        """Return the codec's parts."""
+        return self.codec.parts(shape)
+
+    def unit(self, shape: Shape) -> int:
+        """Return the smallest number of elements that both can process alone."""
+        return math.lcm(self.decoder.unit(shape), self.codec.unit(shape))
+
+    def spans(self, shape: Shape, elements: range) -> tuple[Span, ...]:
+        """Return what the decoder needs."""
+        return self.decoder.spans(shape, elements)
+
+    def convert(
+        self, arrays: Sequence[Buffer], shape: Shape, elements: range, runtime: Runtime
+    ) -> Encoded:
+        """Read the codes, and pack them."""
+        from importer.codecs.arithmetic import packed  # noqa: PLC0415 - it imports numpy
+
+        codes, scales = self.decoder.codes(arrays, shape, elements, runtime)
+        return Encoded((packed(codes, self.codec.spec), *scales))
+
+    def kernels(self) -> tuple[KernelSpec, ...]:
+        """Return those that the decoder has for codes."""
+        return self.decoder.kernels(Operation.UNPACK)

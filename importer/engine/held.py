@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypeVar
 
-from importer.codecs.transcode import Copy, Repack
+from importer.codecs.transcode import Copy, CopyParts
 from importer.planning.plan import FilePlan, Job, Plan
 from importer.sources.file import SourceFile, changed, is_unchanged
 from store import BlobRef, Digest, Store
@@ -94,7 +94,7 @@ def _blob_that_stays(store: Store, job: Job) -> BlobRef | None:
     if isinstance(job, FilePlan):
         return next(_refs([job.file]))
     arrays = [array for tensor in job.tensors for one in tensor.sources for array in one.arrays]
-    is_kept = all(isinstance(tensor.transcoder, Copy | Repack) for tensor in job.tensors)
+    is_kept = all(isinstance(tensor.transcoder, Copy | CopyParts) for tensor in job.tensors)
     file = arrays[0].file
     is_whole = file.size == job.nbytes and all(array.file == file for array in arrays)
     if not is_kept or not is_whole:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from importer.codecs.base import REVISION
-from importer.codecs.spec import parse_target
+from importer.codecs.spec import KEEP, FloatType, QuantSpec, parse_target
 from importer.planning.plan import Plan, TensorPlan
 from importer.recipes.document import to_document
 from importer.sources.classification import Classification, SourceKind
@@ -53,7 +53,8 @@ def file_type(plan: Plan) -> str:
     """Return the scheme whose arrays are kept, what was asked for, or what most bytes have."""
     if plan.classification.scheme is not None:
         return plan.classification.scheme
-    if asked := parse_target(plan.recipe.type or "keep"):
+    asked = parse_target(plan.recipe.type or KEEP)
+    if isinstance(asked, QuantSpec | FloatType):
         return asked.name
     nbytes: dict[str, int] = {}
     for tensor in plan.tensors:

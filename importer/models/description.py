@@ -99,13 +99,18 @@ def describe(store: Store, name: ModelName) -> Description:
         from importer.sources.schemes import scheme_of  # noqa: PLC0415 - `show` starts quickly
 
         prequantized = scheme_of(((tensor.name, tensor.dtype) for tensor in tensors), source)
+    is_understood = True
+    if prequantized is not None and not problems:
+        from importer.models.logical import logical_tensors  # noqa: PLC0415 - as above
+
+        tensors, is_understood = logical_tensors(store, name, tensors)
     return Description(
         stored=stored,
         manifest=manifest,
         config=config,
         record=record,
         architecture=_architecture(config, record, source),
-        parameters=None if prequantized else _parameters(tensors, problems),
+        parameters=_parameters(tensors, problems) if is_understood else None,
         context_length=_length(config.get("context_length"), source, context_length),
         embedding_length=_length(config.get("embedding_length"), source, embedding_length),
         prequantized=prequantized,

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from importer.codecs.base import Codec, Part, Transcoder
-from importer.codecs.registry import codec_for, stored_type
+from importer.codecs.registry import codec_for
 from importer.codecs.spec import QuantSpec, Target
-from importer.codecs.transcode import Repack
+from importer.codecs.transcode import CopyParts, Repack
 from importer.recipes.recipe import Decision, Recipe
 from importer.sources.classification import Classification
 from importer.sources.dtypes import is_floating
@@ -32,6 +32,7 @@ class TensorPlan(NamedTuple):
         decision: what it becomes, and why.
         transcoder: makes the parts from the arrays of each source.
         parts: the arrays that it becomes, in the order of the file.
+        part_of: the packed tensor that it is an array of, where that stays as it is stored.
     """
 
     name: str
@@ -40,6 +41,7 @@ class TensorPlan(NamedTuple):
     decision: Decision
     transcoder: Transcoder
     parts: tuple[Part, ...]
+    part_of: SourceTensor | None = None
 
     @property
     def dtype(self) -> str:
@@ -60,7 +62,7 @@ class TensorPlan(NamedTuple):
     @property
     def quant(self) -> QuantSpec | None:
         """The quantization type that it has in the store, or None."""
-        if isinstance(self.transcoder, Repack):
+        if isinstance(self.transcoder, CopyParts | Repack):
             return self.transcoder.codec.spec
         return self.target if isinstance(self.target, QuantSpec) else None
 
@@ -72,9 +74,9 @@ class TensorPlan(NamedTuple):
         return codec_for(self.quant, self.dtype)
 
     @property
-    def was_quantized(self) -> QuantSpec | None:
-        """The quantization type of the store that its source has, or None."""
-        return stored_type(self.sources[0].decoder)
+    def was_packed(self) -> str:
+        """The type that the values are packed in in the source, or empty."""
+        return self.sources[0].stored_as
 
     @property
     def type_name(self) -> str:
@@ -90,6 +92,29 @@ class TensorPlan(NamedTuple):
     def nbytes(self) -> int:
         """Bytes of all parts."""
         return sum(part.nbytes for part in self.parts)
+
+
+class Outcome(NamedTuple):
+    """What one logical tensor becomes, in however many blobs.
+
+    Attributes:
+        name: in the model, component included.
+        type_name: the type or dtype that it has in the store, such as `int4` or `gptq int4`.
+        group_size: elements that share a scale, if it is quantized to a type of the store.
+        packed: the type that its values are packed in in the source, or empty.
+        layers: the names of the layers that it is in.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    type_name: str
+    group_size: int | None
+    packed: str
+    decision: Decision
+    source_nbytes: int
+    nbytes: int
+    layers: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +184,21 @@ class Plan:
         for blob in self.blobs:
             yield from blob.tensors
 
+    def outcomes(self) -> list[Outcome]:
+        """Return what becomes of each logical tensor, in the order of the blobs."""
+        found: dict[str, Outcome] = {}
+        for blob in self.blobs:
+            for plan in blob.tensors:
+                made = _outcome(plan, blob.name)
+                if (before := found.get(made.name)) is not None:
+                    made = before._replace(
+                        source_nbytes=before.source_nbytes + made.source_nbytes,
+                        nbytes=before.nbytes + made.nbytes,
+                        layers=(*before.layers, *made.layers),
+                    )
+                found[made.name] = made
+        return list(found.values())
+
     @property
     def jobs(self) -> tuple[Job, ...]:
         """Every blob that the import makes but the configuration, as in the manifest."""
@@ -181,8 +221,24 @@ class Plan:
 
     @property
     def parameters(self) -> int | None:
-        """Elements of floating tensors; None where the source is quantized already."""
-        if self.classification.scheme is not None:
+        """Elements of floating tensors; None where packed weights were not understood."""
+        if self.inventory.scheme is not None and not self.inventory.is_decoded:
             return None
         floating = (t for t in self.inventory.tensors if is_floating(t.dtype))
         return sum(elements(tensor.shape) for tensor in floating)
+
+
+def _outcome(plan: TensorPlan, layer: str) -> Outcome:
+    whole = plan.part_of
+    return Outcome(
+        plan.name if whole is None else whole.name,
+        plan.dtype if whole is None else whole.dtype,
+        plan.shape if whole is None else whole.shape,
+        plan.type_name if whole is None else whole.stored_as,
+        plan.quant.group_size if plan.quant else None,
+        plan.was_packed if whole is None else whole.stored_as,
+        plan.decision,
+        plan.source_nbytes,
+        plan.nbytes,
+        (layer,),
+    )

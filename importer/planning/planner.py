@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from importer.codecs.base import Part, Transcoder
-from importer.codecs.registry import transcoder_for
+from importer.codecs.registry import transcoder_for, type_held
 from importer.planning.groups import joins, prefix_of, stacks_of
 from importer.planning.plan import BlobPlan, FilePlan, Plan, TensorPlan
-from importer.recipes.recipe import Decision, Recipe
+from importer.recipes.recipe import Decision, Packed, Recipe
 from importer.recipes.rule import Depths
 from importer.sources.classification import Classification
+from importer.sources.configuration import computed_in
 from importer.sources.inventory import Inventory
 from importer.sources.tensor import SourceTensor
 from store import limits
@@ -29,23 +30,22 @@ def make_plan(inventory: Inventory, classification: Classification, recipe: Reci
         UsageError: a rule of the user's decides nothing.
         UnsupportedError: more tensors than a manifest may name, or quantized already.
     """
-    if inventory.is_decoded and (
-        not recipe.is_plain or all(tensor.is_ours for tensor in inventory.tensors)
-    ):
-        classification = replace(classification, scheme=None)  # nothing is left of it
-    _check_not_quantized(classification, recipe)
+    _check_not_quantized(inventory, recipe)
     tensors: list[TensorPlan] = []
     depths = Depths(tensor.name for tensor in inventory.tensors)
     decisions: dict[tuple[object, ...], Decision] = {}
     for tensor in inventory.tensors:
-        decision = _decide(recipe, tensor, depths)
+        decision = _decide(recipe, tensor, depths, inventory)
         # A few decisions serve 100 000 tensors. By index: a rule may have 100 globs.
         key = (decision.rule.index, *decision[2:], decision.target)
         decision = decisions.setdefault(key, decision)
-        # What a scheme made of several arrays and nobody wants otherwise stays those arrays.
-        is_whole = tensor.is_ours or decision.target is not None
-        sources = (tensor,) if is_whole else tensor.stored()
-        tensors += [_plan_tensor(one.name, one.shape, (one,), decision) for one in sources]
+        if tensor.is_ours or decision.target is not None:
+            tensors.append(_plan_tensor(tensor.name, tensor.shape, (tensor,), decision))
+        else:  # what a scheme made of several arrays stays those arrays
+            arrays = (_plan_tensor(a.name, a.shape, (a,), decision) for a in tensor.stored())
+            tensors += [array._replace(part_of=tensor) for array in arrays]
+    if inventory.is_decoded and all(plan.part_of is None for plan in tensors):
+        classification = replace(classification, scheme=None)  # nothing is left of it
     used = {decision.rule.index for decision in decisions.values()}
     recipe.check_used(used, [tensor.name for tensor in inventory.tensors])
     notes: list[str] = []
@@ -67,22 +67,28 @@ def make_plan(inventory: Inventory, classification: Classification, recipe: Reci
     return Plan(inventory, classification, recipe, tuple(blobs), files, warnings)
 
 
-def _decide(recipe: Recipe, tensor: SourceTensor, depths: Depths) -> Decision:
+def _decide(
+    recipe: Recipe, tensor: SourceTensor, depths: Depths, inventory: Inventory
+) -> Decision:
     """Decide what becomes of a tensor; the reason says what it was, if that was packed."""
-    decision = recipe.decide(
-        tensor.name, tensor.dtype, tensor.shape, depths, is_plain=tensor.is_plain
-    )
-    if tensor.is_plain or decision.target is None:
+    if tensor.is_plain:
+        return recipe.decide(tensor.name, tensor.dtype, tensor.shape, depths)
+    held_by = type_held(tensor.decoder, tensor.shape)
+    packed = Packed(tensor.stored_as, held_by, computed_in(inventory.config_of(tensor)))
+    decision = recipe.decide(tensor.name, tensor.dtype, tensor.shape, depths, packed)
+    if decision.target is None:
         return decision
-    kind = tensor.stored_as
-    before = f"it is {kind} already" if str(decision.target) == kind else f"was {kind}"
+    same = str(decision.target) == packed.kind
+    before = f"it is {packed.kind} already" if same else f"was {packed.kind}"
     return decision._replace(reason=f"{decision.reason}; {before}")
 
 
 def _plan_tensor(
     name: str, shape: tuple[int, ...], sources: tuple[SourceTensor, ...], decision: Decision
 ) -> TensorPlan:
-    transcoder = transcoder_for(decision.target, sources[0].decoder)
+    decoder, target = sources[0].decoder, decision.target
+    exact = target is not None and target == type_held(decoder, sources[0].shape)
+    transcoder = transcoder_for(target, decoder, exact=exact)
     return TensorPlan(name, shape, sources, decision, transcoder, _parts(transcoder, shape))
 
 
@@ -175,10 +181,10 @@ def _declared(plan: TensorPlan) -> tuple[str, tuple[str, int] | None]:
     return plan.key, None if quant is None else (quant.name, quant.group_size)
 
 
-def _check_not_quantized(classification: Classification, recipe: Recipe) -> None:
-    if classification.scheme is not None and not recipe.is_plain:
+def _check_not_quantized(inventory: Inventory, recipe: Recipe) -> None:
+    if inventory.scheme is not None and not inventory.is_decoded and not recipe.is_plain:
         raise UnsupportedError(
-            f"the source is quantized already ({classification.scheme})",
+            f"the source is quantized already ({inventory.scheme})",
             code="E_PREQUANTIZED",
         )
 
@@ -235,14 +241,12 @@ def _warnings(blobs: list[BlobPlan], inventory: Inventory, recipe: Recipe) -> It
             f"their rule; the first is `{first.name}` {list(first.shape)}: "
             f"{first.decision.reason}"
         )
-    twice = [
-        plan for plan in plans if plan.codec is not None and plan.was_quantized is not None
-    ]
+    twice = [plan for plan in plans if plan.codec is not None and plan.was_packed]
     if twice:
         first = twice[0]
         yield (
             f"{len(twice)} of {len(plans)} tensors are quantized a second time, on top of what "
-            f"the first time lost; the first is `{first.name}`, was {first.was_quantized}"
+            f"the first time lost; the first is `{first.name}`, was {first.was_packed}"
         )
     if not recipe.is_plain and all(plan.target is None for plan in plans):
         yield "no tensor becomes another type: the plan says why for each"

@@ -6,7 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from importer.codecs.spec import DOWNCAST_DTYPES, Downcast, QuantSpec, Target, parse_target
+from importer.codecs.spec import (
+    CAST_DTYPES,
+    DECODE,
+    REPACK,
+    Change,
+    FloatType,
+    QuantSpec,
+    Target,
+    parse_target,
+)
 from importer.recipes.recipe import PLAIN, Misaligned, Recipe
 from importer.recipes.rule import Origin, Rule
 from importer.recipes.toml_file import RecipeTemplate, read_recipe
@@ -131,7 +140,12 @@ def parse_options(  # noqa: PLR0913 - as many as there are options
     if quantize is not None and target is None:
         message = "the requested type is `keep`, which is what happens without one"
         raise UsageError(message, code="E_QUANT_KEEP")
-    usual = _DOWNCAST if isinstance(target, Downcast) else _DEFAULT
+    if target == DECODE:
+        message = "the requested type is `decode`, expected the float type: f32, bf16 or f16"
+        raise UsageError(message, code="E_QUANT_TYPE")
+    usual = _DOWNCAST if isinstance(target, FloatType) else _DEFAULT
+    if target == REPACK:
+        usual = REPACK.name
     base = read_recipe(recipe or usual) if recipe or target else None
     if base is not None and not base.asks and target is not None:
         _check_same_type(base, target)
@@ -181,7 +195,7 @@ def parse_role(role: Origin, text: str) -> Rule:
     if ndim:
         globs = tuple(f"{glob.removesuffix('*')}*.weight" for glob in globs if "*" in glob[-1:])
         globs += tuple(f"{glob}.weight" for glob in ROLES[role] if not glob.endswith("*"))
-    dtype = DOWNCAST_DTYPES if isinstance(target, Downcast) else ()
+    dtype = CAST_DTYPES if isinstance(target, FloatType) else ()
     return Rule(globs, target, _REASONS[role], ndim, dtype, origin=role)
 
 
@@ -224,7 +238,7 @@ def _check_group_size(
     if target is None and (base is None or base.group_size is None):
         message = f"a group size of {group_size} without a type that it could belong to"
         raise UsageError(message, code="E_GROUP_UNUSED")
-    if isinstance(target, Downcast):
+    if isinstance(target, FloatType | Change):
         message = f"{target} has no groups, and so no group size"
         raise UsageError(message, code="E_GROUP_FIXED")
     if isinstance(target, QuantSpec) and not target.has_bias:

@@ -8,10 +8,12 @@ from enum import StrEnum, unique
 from typing import Final, NamedTuple
 
 from importer.codecs.spec import (
-    DOWNCAST_DTYPES,
+    CAST_DTYPES,
+    DECODE,
     GROUP_SIZES,
     VALUE_DTYPES,
-    Downcast,
+    Change,
+    FloatType,
     QuantSpec,
     Target,
 )
@@ -43,6 +45,20 @@ class Decision(NamedTuple):
     rule: Rule
     reason: str
     fits: bool = True
+
+
+class Packed(NamedTuple):
+    """How the values of a tensor are packed in the source.
+
+    Attributes:
+        kind: the type as people are shown it, such as `gptq int4/128`.
+        held_by: the type of the store that holds codes and values exactly, or None.
+        computed_in: the dtype that the model computes in.
+    """
+
+    kind: str
+    held_by: QuantSpec | None
+    computed_in: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +100,13 @@ class Recipe:
         dtype: str,
         shape: tuple[int, ...],
         depths: Depths,
-        *,
-        is_plain: bool = True,
+        packed: Packed | None = None,
     ) -> Decision:
         """Decide what becomes of a tensor.
 
         Args:
             dtype: of its values.
-            is_plain: whether these are stored as such, and not as codes and scales.
+            packed: how these are packed, or None where they are stored as they are.
 
         Raises:
             InputError: it does not fit, and that is an error.
@@ -100,14 +115,16 @@ class Recipe:
         match rule.target:
             case None:
                 return Decision(None, rule, rule.reason)
-            case Downcast(wanted):
-                if dtype == wanted and is_plain:
-                    return Decision(None, rule, f"{rule.reason}; it is {wanted} already")
-                if dtype in DOWNCAST_DTYPES:
-                    return Decision(rule.target, rule, rule.reason)
-                return Decision(None, rule, f"{dtype} is not downcast", fits=False)
+            case FloatType() as wanted:
+                return _cast(wanted, rule, dtype, packed)
+            case Change() as change:
+                return _changed(change, rule, packed)
             case spec:
-                return self._quantize(spec, rule, name, dtype, shape)
+                decision = self._quantize(spec, rule, name, dtype, shape)
+                if packed is None or decision.fits:
+                    return decision
+                # Codes of one type among those of another are a model that nobody reads.
+                return decision._replace(target=FloatType(packed.computed_in))
 
     def _quantize(
         self, spec: QuantSpec, rule: Rule, name: str, dtype: str, shape: tuple[int, ...]
@@ -133,6 +150,22 @@ class Recipe:
                     return Decision(smaller, rule, f"{reason}; groups of {size} because {why}")
         return Decision(None, rule, why, fits=False)
 
+    def decoding(self) -> Recipe:
+        """Return the recipe for packed tensors: what its preset keeps is decoded.
+
+        A rule of the user's that keeps a tensor keeps its arrays.
+        """
+        if all(rule.origin is not Origin.PRESET for rule in self.rules):
+            return self
+        of_preset = (Origin.PRESET, Origin.REST)
+        rules = (
+            replace(rule, target=DECODE)
+            if rule.target is None and rule.origin in of_preset
+            else rule
+            for rule in self.rules
+        )
+        return replace(self, rules=tuple(rules))
+
     def check_used(self, used: Collection[int], names: Iterable[str]) -> None:
         """Make sure that every rule of the user's decided something.
 
@@ -148,6 +181,25 @@ class Recipe:
         for rule in rules:
             if not rule.optional and rule.index not in used:
                 raise _unused(rule, names)
+
+
+def _cast(wanted: FloatType, rule: Rule, dtype: str, packed: Packed | None) -> Decision:
+    if dtype == wanted.dtype and packed is None:
+        return Decision(None, rule, f"{rule.reason}; it is {dtype} already")
+    if dtype in CAST_DTYPES:
+        return Decision(wanted, rule, rule.reason)
+    return Decision(None, rule, f"{dtype} is not a float", fits=False)
+
+
+def _changed(change: Change, rule: Rule, packed: Packed | None) -> Decision:
+    if packed is None:
+        return Decision(None, rule, rule.reason)
+    if change == DECODE:
+        return Decision(FloatType(packed.computed_in), rule, rule.reason)
+    if packed.held_by is None:
+        why = f"the store has no type that holds {packed.kind} exactly"
+        return Decision(None, rule, why, fits=False)
+    return Decision(packed.held_by, rule, rule.reason)
 
 
 def _unused(rule: Rule, names: Iterable[str]) -> UsageError:

@@ -91,7 +91,9 @@ def _bases(
         except IngotError:
             continue
         if made.type == recipe.type:
-            yield RecipeOptions(quantize, group_size, recipe.name), made.rules
+            found = RecipeOptions(quantize, group_size, recipe.name)
+            yield found, made.rules
+            yield found, made.decoding().rules  # its source was packed
 
 
 def _of_the_user(rules: Iterable[Rule]) -> Iterator[tuple[Origin, str]]:

@@ -42,6 +42,7 @@ class Classification:
         capabilities: Ollama's words for what the model can do.
         parser: Ollama's, of the model's answers, or empty.
         renderer: Ollama's, of its prompts, or empty.
+        is_packed: whether values of its tensors are stored as codes and scales.
     """
 
     kind: SourceKind
@@ -53,6 +54,7 @@ class Classification:
     capabilities: tuple[str, ...]
     parser: str = ""
     renderer: str = ""
+    is_packed: bool = False
 
 
 def classify(inventory: Inventory, parser: str = "") -> Classification:
@@ -69,6 +71,7 @@ def classify(inventory: Inventory, parser: str = "") -> Classification:
     config: Document = inventory.configs.get("", {})
     chat = chat_of(config, chat_templates(inventory), parser)
     capabilities = (*chat.capabilities, *_ALSO[kind])
+    is_packed = not all(tensor.is_plain for tensor in inventory.tensors)
     if kind is SourceKind.PIPELINE:
         indexes = map(inventory.document, PIPELINE_INDEXES)
         index = next((found for found in indexes if found is not None), {})
@@ -82,6 +85,7 @@ def classify(inventory: Inventory, parser: str = "") -> Classification:
             capabilities,
             chat.parser,
             chat.renderer,
+            is_packed,
         )
     return Classification(
         kind,
@@ -93,6 +97,7 @@ def classify(inventory: Inventory, parser: str = "") -> Classification:
         capabilities,
         chat.parser,
         chat.renderer,
+        is_packed,
     )
 
 

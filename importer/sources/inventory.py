@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -12,10 +12,9 @@ from importer.sources.completeness import no_variant, no_weights
 from importer.sources.containers import FORMATS
 from importer.sources.document import CONFIG, Document, read_document
 from importer.sources.file import SourceFile
+from importer.sources.joining import join
 from importer.sources.roles import LeftOut
-from importer.sources.schemes import SCHEMES, join_tensors, scheme_of
 from importer.sources.selection import choose
-from importer.sources.sharded import add_tensors
 from importer.sources.tensor import SourceTensor
 from importer.sources.tree import Origin, Tree, read_tree
 from store import Digest
@@ -67,6 +66,10 @@ class Inventory:
     def all_files(self) -> tuple[SourceFile, ...]:
         """Everything that becomes part of the model: weights, and files that are kept."""
         return (*self.weights, *self.files)
+
+    def config_of(self, tensor: SourceTensor) -> Document:
+        """Return the `config.json` of a tensor's component, or of the whole source."""
+        return self.configs.get(tensor.component) or self.configs.get("", {})
 
     def file(self, path: str) -> SourceFile | None:
         """Return the kept file at a relative path, if there is one."""
@@ -151,71 +154,26 @@ def _of_tensors(
     as_arrays: bool,
 ) -> Inventory:
     """Return the inventory of weights alone, without files."""
-    parts = [part.tensors for part in contents.values()]
-    stored = _sorted(parts)
-    joined = [
-        part
-        if as_arrays
-        else join_tensors(part, configs.get(directory, {}), contents[directory].metadata)
-        for directory, part in zip(contents, parts, strict=True)
-    ]
-    # Most sources have nothing to join, and may have 100 000 tensors.
-    is_joined = any(made is not part for made, part in zip(joined, parts, strict=True))
+    parts = {directory: part.tensors for directory, part in contents.items()}
+    metadata = {
+        path: said for part in contents.values() for path, said in part.metadata.items()
+    }
+    made = join(parts, configs, metadata, as_arrays=as_arrays)
     weights = [file for part in contents.values() for file in part.files]
-    scheme = _scheme(stored, configs)
-    tensors = _sorted(joined) if is_joined else stored
     return Inventory(
         root=tree.root,
-        tensors=tensors,
+        tensors=made.tensors,
         files=(),
         weights=tuple(sorted(weights, key=lambda file: file.path)),
         left_out=(),
         components=tuple(contents),
         configs=configs,
         origin=tree.origin,
-        notes=(
-            *(note for part in contents.values() for note in part.notes),
-            *_unjoined(tensors),
-        ),
-        scheme=scheme,
-        is_decoded=scheme is not None
-        and SCHEMES[scheme].decodes
-        and is_joined
-        and _scheme([tensor for tensor in tensors if tensor.is_plain], configs) is None,
-        metadata={
-            path: told for part in contents.values() for path, told in part.metadata.items()
-        },
+        notes=(*(note for part in contents.values() for note in part.notes), *made.notes),
+        scheme=made.scheme,
+        is_decoded=made.is_decoded,
+        metadata=metadata,
     )
-
-
-def _sorted(parts: Iterable[Sequence[SourceTensor]]) -> tuple[SourceTensor, ...]:
-    """Return the tensors of all components, sorted bytewise by name."""
-    tensors: dict[str, SourceTensor] = {}
-    for part in parts:
-        add_tensors(tensors, part)
-    return tuple(sorted(tensors.values(), key=lambda tensor: tensor.name.encode()))
-
-
-def _scheme(stored: Sequence[SourceTensor], configs: Mapping[str, Document]) -> str | None:
-    """Name the scheme of the first component that has one, with the configuration of each."""
-    arrays = [(tensor.name, tensor.arrays[0].dtype) for tensor in stored]
-    for component, config in configs.items():
-        prefix = f"{component}/" if component else ""
-        own = (array for array in arrays if array[0].startswith(prefix))
-        if scheme := scheme_of(own, config):
-            return scheme
-    return scheme_of(arrays, configs.get("", {}))
-
-
-def _unjoined(tensors: Iterable[SourceTensor]) -> Iterator[str]:
-    """Yield a note for each reason why weights stay the arrays that they are stored as."""
-    reasons: dict[str, list[str]] = {}
-    for tensor in tensors:
-        if tensor.unjoined:
-            reasons.setdefault(tensor.unjoined, []).append(tensor.name)
-    for reason, names in reasons.items():
-        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        yield f"`{printable(names[0])}`{more} stays the arrays that it is stored as: {reason}"
 
 
 def _fallen_back(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
+from importer.sources.configuration import with_inner
 from store.errors import InputError
 from store.json import Json
 from store.text import printable
@@ -20,7 +21,6 @@ _CONTEXT: Final = (
     "max_target_positions",
 )
 _EMBEDDING: Final = ("hidden_size", "n_embd", "d_model", "dim", "word_embed_proj_dim")
-_INNER: Final = ("text_config", "llm_config", "language_config", "thinker_config", "decoder")
 _LARGEST: Final = 2**31 - 1
 _EXACT: Final = 2.0**24
 
@@ -44,7 +44,7 @@ def embedding_length(config: Mapping[str, Json]) -> int | None:
 
 
 def _length(config: Mapping[str, Json], keys: tuple[str, ...]) -> int | None:
-    for part in _with_inner(config):
+    for part in with_inner(config):
         for key in keys:
             value = part.get(key)
             if value is None or isinstance(value, (list, dict)):
@@ -61,11 +61,3 @@ def _length(config: Mapping[str, Json], keys: tuple[str, ...]) -> int | None:
                 )
             return length
     return None
-
-
-def _with_inner(config: Mapping[str, Json]) -> Iterator[Mapping[str, Json]]:
-    yield config
-    for key in _INNER:
-        inner = config.get(key)
-        if isinstance(inner, dict):
-            yield from _with_inner(inner)

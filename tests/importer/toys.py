@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from importer.codecs.base import Encoded, Part, Span
+from importer.codecs.base import Codes, Encoded, Part, Span
 from importer.codecs.spec import QUANT_TYPES, Mode, QuantSpec
 from importer.sources.containers import FORMATS
 from importer.sources.file import opened, read_bytes
@@ -82,6 +82,9 @@ class LowStep:
 
     value_dtype = "F32"
 
+    def __str__(self):
+        return "toy8"
+
     def unit(self, shape):
         return shape[-1]
 
@@ -93,12 +96,24 @@ class LowStep:
         )
 
     def decode(self, arrays, shape, elements, runtime):
-        low, step = np.frombuffer(arrays[0], "u1"), np.frombuffer(arrays[1], "<u4") & 0xFFFF
-        values = low.reshape(shape[-1], -1).T.astype("<f4") * step.astype("<f4")[:, None]
-        return values.tobytes()
+        low, step = _low_and_step(arrays, shape)
+        return (low.astype("<f4") * step[:, None]).tobytes()
+
+    def holds(self, shape):
+        return None if shape[-1] % 64 else QUANT_TYPES["int8"]
+
+    def codes(self, arrays, shape, elements, runtime):
+        low, step = _low_and_step(arrays, shape)
+        scales = np.repeat(step, shape[-1] // 64)
+        return Codes(low.tobytes(), (scales.tobytes(), bytes(scales.nbytes)))
 
     def kernels(self, operation):
         return ()
+
+
+def _low_and_step(arrays, shape):
+    low, step = np.frombuffer(arrays[0], "u1"), np.frombuffer(arrays[1], "<u4") & 0xFFFF
+    return low.reshape(shape[-1], -1).T, step.astype("<f4")
 
 
 class Halves:

@@ -1,14 +1,17 @@
-"""Downcasts between float formats, each value rounded once."""
+"""Casts between float formats, each value rounded once."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 
 from importer.codecs.reference import Bits, Floats
-from importer.codecs.reference.floats import STORED, count_nonfinite, narrow, widen
+from importer.codecs.reference.floats import STORED, count_nonfinite, narrow, read, widen
+from importer.codecs.spec import VALUE_DTYPES
 from store.fs import Buffer
+from store.tensorfile import ITEM_BITS
 
 _PIECE: Final = 1 << 15
 """Values at a time: the intermediate arrays stay in the cache."""
@@ -21,18 +24,27 @@ def cast(rows: Buffer, dtype: str, wanted: str) -> tuple[Bits, int]:
         bits: of the results; NaN and infinities are what they were.
         overflows: how many finite values became infinite.
     """
-    kind = np.float64 if dtype == "F64" else STORED[dtype]
-    source = np.frombuffer(rows, kind)
-    result = np.empty(len(source), STORED[wanted])
-    overflows = 0
-    for start in range(0, len(source), _PIECE):
-        piece = source[start : start + _PIECE]
-        # An F64 that is too large for F32 stays finite until the second rounding.
-        values = _to_odd(piece) if dtype == "F64" else widen(piece, dtype)
-        result[start : start + _PIECE] = bits = narrow(values, wanted)
+    result = np.empty(memoryview(rows).nbytes * 8 // ITEM_BITS[dtype], STORED[wanted])
+    done = overflows = 0
+    for values in _values(rows, dtype):
+        result[done : done + len(values)] = bits = narrow(values, wanted)
         finite = int(np.count_nonzero(np.isfinite(values)))
         overflows += finite - (len(bits) - count_nonfinite(bits, wanted))
+        done += len(values)
     return result, overflows
+
+
+def _values(rows: Buffer, dtype: str) -> Iterator[Floats]:
+    """Yield the values piece by piece; those of F64 as F32 that round as they would."""
+    if dtype == "F64":
+        doubles = np.frombuffer(rows, np.float64)
+        for start in range(0, len(doubles), _PIECE):
+            # One that is too large for F32 stays finite until the second rounding.
+            yield _to_odd(doubles[start : start + _PIECE])
+        return
+    bits = read(rows, dtype)
+    for start in range(0, len(bits), _PIECE):
+        yield widen(bits[start : start + _PIECE], VALUE_DTYPES[dtype])
 
 
 def _to_odd(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Floats:

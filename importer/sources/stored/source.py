@@ -13,6 +13,7 @@ from importer.codecs.spec import QUANT_TYPES, VALUE_DTYPES
 from importer.sources.document import CONFIG, read_document
 from importer.sources.file import Identity, SourceFile
 from importer.sources.inventory import Inventory
+from importer.sources.joining import join, scheme_among
 from importer.sources.roles import FileRole, LeftOut
 from importer.sources.stored.record import ModelRecord, read_record
 from importer.sources.stored.tensors import stored_type
@@ -48,28 +49,38 @@ def read_stored(store: Store, name: ModelName) -> Inventory:
     stored = store.catalog.get(name)
     manifest = stored.parse()
     record = read_record(store, manifest.config)
-    tensors = list(_tensors(store, manifest, record))
+    arrays = list(_tensors(store, manifest, record))
     files = tuple(_files(store, manifest))
     components = record.components or ("",)
+    configs = {
+        file.directory: read_document(file)
+        for file in files
+        if file.name == CONFIG and file.directory in components
+    }
+    parts: dict[str, list[SourceTensor]] = {component: [] for component in components}
+    for array in arrays:
+        parts.setdefault(array.component, []).append(array)
+    scheme = record.prequantized
+    if record.is_empty:  # of another program's model names and dtypes tell
+        scheme = scheme_among([array for array in arrays if array.is_plain], configs)
+    made = join(parts, configs, {}, as_arrays=scheme is None)
     left_out = [
         LeftOut(layer.name or str(layer.media_type).rpartition(".")[2], _NOT_TAKEN)
         for layer in manifest.layers
         if layer.media_type not in {MediaType.TENSOR, MediaType.QUALITY} and not layer.is_file
     ]
-    weights = {array.file.path: array.file for t in tensors for array in t.arrays}
+    weights = {array.file.path: array.file for t in arrays for array in t.arrays}
     return Inventory(
         root=store.layout.root,
-        tensors=tuple(sorted(tensors, key=lambda tensor: tensor.name.encode())),
+        tensors=made.tensors,
         files=tuple(sorted(files, key=lambda file: file.path)),
         weights=tuple(sorted(weights.values(), key=lambda file: file.path)),
         left_out=tuple(left_out),
         components=components,
-        configs={
-            file.directory: read_document(file)
-            for file in files
-            if file.name == CONFIG and file.directory in components
-        },
-        scheme=record.prequantized,
+        configs=configs,
+        notes=made.notes,
+        scheme=scheme,
+        is_decoded=made.is_decoded,
         model=stored.digest,
     )
 

@@ -17,7 +17,7 @@ from importer.codecs.ggml_types import NAMED
 from importer.codecs.plain import Plain
 from importer.codecs.registry import codec_for, transcoder_for
 from importer.codecs.runtime import NUMPY
-from importer.codecs.spec import QUANT_TYPES, Downcast, with_group_size
+from importer.codecs.spec import QUANT_TYPES, FloatType, with_group_size
 from store.tensorfile import ITEM_BITS, data_bytes
 from tests.importer.codecs import corpus, libggml
 
@@ -159,9 +159,9 @@ TRANSCODERS = [
         Case(f"copy-{dtype}", transcoder_for(None, Plain(dtype)), plain(dtype), multiple)
         for dtype, multiple in _PLAIN.items()
     ),
-    from_plain(Downcast("BF16"), "F32"),
-    from_plain(Downcast("F16"), "BF16"),
-    from_plain(Downcast("F16"), "F64"),
+    from_plain(FloatType("BF16"), "F32"),
+    from_plain(FloatType("F16"), "BF16"),
+    from_plain(FloatType("F16"), "F64"),
     *(from_plain(spec, "BF16") for spec in QUANT_TYPES.values()),
     from_plain(INT4, "F64"),
     from_plain(QUANT_TYPES["nvfp4"], "F8_E4M3"),
@@ -170,7 +170,7 @@ TRANSCODERS = [
     from_type(INT4, INT8, "F32"),
     from_type(QUANT_TYPES["mxfp8"], QUANT_TYPES["nvfp4"]),
     from_type(QUANT_TYPES["nvfp4"], with_group_size(INT4, 128)),
-    from_type(QUANT_TYPES["int3"], Downcast("F16"), "F32"),
+    from_type(QUANT_TYPES["int3"], FloatType("F16"), "F32"),
     from_type(INT4, INT4),
     from_type(QUANT_TYPES["nvfp4"], None),
     ggml(NAMED["Q4_K"])._replace(subject=transcoder_for(INT4, Ggml("Q4_K"))),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from importer.codecs.base import Encoded, Part, Span
 from importer.codecs.registry import codec_for, transcoder_for
 from importer.codecs.runtime import NUMPY
-from importer.codecs.spec import QUANT_TYPES, Downcast
+from importer.codecs.spec import QUANT_TYPES, FloatType
 from tests.importer.codecs import cases, corpus, laws
 
 INT4, INT8 = QUANT_TYPES["int4"], QUANT_TYPES["int8"]
@@ -96,7 +96,7 @@ def test_spans_may_have_gaps(data):
     check(laws.check_decoder, cases.COLUMNS, data, NUMPY)
 
 
-@pytest.mark.parametrize("target", [INT8, Downcast("F16")], ids=str)
+@pytest.mark.parametrize("target", [INT8, FloatType("F16")], ids=str)
 @given(data=st.data())
 def test_what_is_stored_with_gaps_is_recoded(target, kernels, data):
     subject = transcoder_for(target, cases.COLUMNS.subject)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from importer.codecs.spec import (
     GROUP_SIZES,
     QUANT_TYPES,
-    Downcast,
+    FloatType,
     Mode,
     parse_target,
     with_group_size,
@@ -21,7 +21,7 @@ SPECS = [
     for spec in QUANT_TYPES.values()
     for size in GROUP_SIZES[spec.mode]
 ]
-TARGETS = [*SPECS, Downcast("BF16"), Downcast("F16"), None]
+TARGETS = [*SPECS, FloatType("BF16"), FloatType("F16"), None]
 
 
 def spelled(target):
@@ -63,10 +63,10 @@ def test_a_type_has_the_documented_facts(text, name, bits, group_size, mode):
 @pytest.mark.parametrize(
     ("text", "target"),
     [
-        ("bf16", Downcast("BF16")),
-        ("bfloat16", Downcast("BF16")),
-        ("fp16", Downcast("F16")),
-        ("float16", Downcast("F16")),
+        ("bf16", FloatType("BF16")),
+        ("bfloat16", FloatType("BF16")),
+        ("fp16", FloatType("F16")),
+        ("float16", FloatType("F16")),
         ("none", None),
     ],
 )
@@ -112,3 +112,20 @@ def test_any_text_is_a_target_or_a_usage_error(text):
     except UsageError:
         return
     assert target in TARGETS
+
+
+@pytest.mark.parametrize(
+    ("asked", "nearest"),
+    [
+        ("Q4_K_M", "int4"),
+        ("q8_0", "int8"),
+        ("iq1_s", "int2"),
+        ("AFQ6", "int6"),
+        ("tq2_0", "int2"),
+    ],
+)
+def test_a_type_of_another_program_names_the_nearest(asked, nearest):
+    with pytest.raises(UsageError) as caught:
+        parse_target(asked)
+
+    assert caught.value.hint == f"The nearest type of the store is {nearest}"

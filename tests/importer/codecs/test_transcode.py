@@ -12,8 +12,8 @@ from importer.codecs.cast import Cast
 from importer.codecs.plain import Plain
 from importer.codecs.registry import codec_for, stored_type, transcoder_for
 from importer.codecs.runtime import NUMPY
-from importer.codecs.spec import QUANT_TYPES, Downcast
-from importer.codecs.transcode import Copy, Recode, Repack
+from importer.codecs.spec import QUANT_TYPES, FloatType
+from importer.codecs.transcode import Copy, CopyParts, Recode
 from store.errors import UnsupportedError
 from tests.importer.codecs import cases, corpus
 
@@ -51,7 +51,7 @@ def test_what_a_target_needs_is_recoded():
 
     assert transcoder_for(INT4, Plain("F64")) == Recode(Plain("F64"), codec_for(INT4, "F64"))
     assert transcoder_for(INT4, codec) == Recode(codec, codec_for(INT4, "F32"))
-    assert transcoder_for(Downcast("F16"), codec) == Recode(codec, Cast("F32", "F16"))
+    assert transcoder_for(FloatType("F16"), codec) == Recode(codec, Cast("F32", "F16"))
     assert not transcoder_for(INT4, codec).is_lossless
 
 
@@ -68,7 +68,7 @@ def test_what_is_a_type_of_the_store_already_is_kept(spec, dtype):
 
     for target in (None, spec):
         made = transcoder_for(target, codec)
-        assert made == Repack(codec)
+        assert made == CopyParts(codec)
         assert made.is_lossless
         shape = (3, 4 * corpus.ROW)
         assert made.parts(shape) == codec.parts(shape)

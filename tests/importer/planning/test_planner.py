@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from importer.codecs.spec import QUANT_TYPES, Downcast, parse_target
+from importer.codecs.spec import QUANT_TYPES, FloatType, parse_target
 from importer.planning.planner import make_plan
 from importer.recipes.recipe import PLAIN, Recipe
 from importer.recipes.rule import Rule
@@ -382,7 +382,7 @@ def test_one_type_in_two_group_sizes_is_two():
 
 
 def test_a_downcast_says_nothing_of_quantization():
-    (blob,) = plan({"w": ("F32", (2, 64))}, recipe(("*", Downcast("BF16")))).blobs
+    (blob,) = plan({"w": ("F32", (2, 64))}, recipe(("*", FloatType("BF16")))).blobs
 
     assert blob.tensors[0].type_name == "BF16"
     assert header_of(blob).metadata == {}

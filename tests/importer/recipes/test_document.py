@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from importer.codecs.spec import GROUP_SIZES, QUANT_TYPES, Downcast, Mode, with_group_size
+from importer.codecs.spec import GROUP_SIZES, QUANT_TYPES, FloatType, Mode, with_group_size
 from importer.recipes.document import from_document, to_document, to_toml
 from importer.recipes.options import parse_options
 from importer.recipes.recipe import Misaligned, Recipe
@@ -23,8 +23,8 @@ from tests.strategies import clean_texts
 _targets = st.sampled_from(
     [
         None,
-        Downcast("BF16"),
-        Downcast("F16"),
+        FloatType("BF16"),
+        FloatType("F16"),
         *QUANT_TYPES.values(),
         *(with_group_size(QUANT_TYPES["int4"], size) for size in GROUP_SIZES[Mode.AFFINE]),
     ]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from importer.codecs.spec import Downcast, parse_target
+from importer.codecs.spec import FloatType, parse_target
 from importer.recipes.options import parse_options
 from importer.recipes.recipe import Misaligned
 from importer.recipes.rule import Depths
@@ -213,7 +213,7 @@ def test_vectors_of_a_role_are_not_quantized_but_downcast():
     downcast = parse_options(roles={"vision": "bf16"}).resolve(FACTS)
 
     assert quantized.decide(name, "F32", (64,), Depths([name])).fits
-    assert downcast.decide(name, "F32", (64,), Depths([name])).target == Downcast("BF16")
+    assert downcast.decide(name, "F32", (64,), Depths([name])).target == FloatType("BF16")
 
 
 def test_flags_win_over_what_the_recipe_says(tmp_path):

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from importer.codecs.spec import QUANT_TYPES, Downcast, parse_target
-from importer.recipes.recipe import PLAIN, Misaligned, Recipe
-from importer.recipes.rule import Depths, Layers, Rule, ranges
+from importer.codecs.spec import DECODE, QUANT_TYPES, REPACK, FloatType, parse_target
+from importer.recipes.recipe import PLAIN, Misaligned, Packed, Recipe
+from importer.recipes.rule import Depths, Layers, Origin, Rule, ranges
 from store.errors import InputError, UsageError
 from store.tensorfile import elements
 
@@ -25,7 +25,7 @@ _names = st.text("ab.-[]^", max_size=12)
 _shapes = st.lists(st.sampled_from([0, 1, 16, 32, 48, 64, 100]), max_size=4).map(tuple)
 _dtypes = st.sampled_from(["BF16", "F16", "F32", "F64", "F8_E4M3", "I64", "U8"])
 _targets = st.sampled_from(
-    [None, Downcast("BF16"), Downcast("F16"), *QUANT_TYPES.values(), parse_target("int4/128")]
+    [None, FloatType("BF16"), FloatType("F16"), *QUANT_TYPES.values(), parse_target("int4/128")]
 )
 _rules = st.builds(
     Rule,
@@ -161,16 +161,62 @@ def test_a_misaligned_tensor_can_be_an_error():
         ("F32", True, "why", True),
         ("F16", True, "why", True),
         ("BF16", False, "why; it is BF16 already", True),
-        ("F8_E4M3", False, "F8_E4M3 is not downcast", False),
-        ("I64", False, "I64 is not downcast", False),
+        ("F8_E4M3", True, "why", True),
+        ("I64", False, "I64 is not a float", False),
     ],
 )
-def test_a_downcast_takes_floats_of_any_shape(dtype, becomes, reason, fits):
+def test_a_float_type_takes_floats_of_any_shape(dtype, becomes, reason, fits):
     for shape in ((), (3,), (2, 0), (2, 3, 5)):
-        decision = decide(Rule(("*",), Downcast("BF16"), "why"), dtype=dtype, shape=shape)
+        decision = decide(Rule(("*",), FloatType("BF16"), "why"), dtype=dtype, shape=shape)
 
-        assert decision.target == (Downcast("BF16") if becomes else None)
+        assert decision.target == (FloatType("BF16") if becomes else None)
         assert (decision.reason, decision.fits) == (reason, fits)
+
+
+# Values that are packed in the source.
+
+
+PACKED = Packed("gptq int4/128", parse_target("int4/128"), "F16")
+UNHELD = Packed("Q6_K", None, "BF16")
+
+
+@pytest.mark.parametrize(
+    ("rule", "packed", "becomes", "reason", "fits"),
+    [
+        (None, PACKED, None, "why", True),
+        (REPACK, PACKED, "int4/128", "why", True),
+        (REPACK, UNHELD, None, "the store has no type that holds Q6_K exactly", False),
+        (REPACK, None, None, "why", True),
+        (DECODE, PACKED, "f16", "why", True),
+        (DECODE, None, None, "why", True),
+        (FloatType("F32"), PACKED, "f32", "why", True),
+        (FloatType("BF16"), PACKED, "bf16", "why", True),
+        (parse_target("int8"), PACKED, "int8", "why", True),
+        (parse_target("int8/128"), PACKED, "f16", "192 % 128 != 0", False),
+    ],
+)
+def test_what_becomes_of_packed_values(rule, packed, becomes, reason, fits):
+    names = ["a.weight"]
+    made = Recipe("r", (Rule(("*",), rule, "why"),)).decide(
+        "a.weight", "F32", (4, 192), Depths(names), packed
+    )
+
+    assert made.target == parse_target(becomes or "keep")
+    assert (made.reason, made.fits) == (reason, fits)
+
+
+def test_a_preset_keeps_no_packed_values_and_a_user_does():
+    rules = (
+        Rule(("a",), None, "", origin=Origin.RULE),
+        Rule(("b",), None, "", origin=Origin.PRESET),
+        Rule(("c",), parse_target("int4"), "", origin=Origin.PRESET),
+        Rule(("*",), None, "", origin=Origin.REST),
+    )
+
+    made = Recipe("default", rules).decoding()
+
+    assert [rule.target for rule in made.rules] == [None, DECODE, parse_target("int4"), DECODE]
+    assert Recipe("mine", (rules[0], rules[3])).decoding().rules == (rules[0], rules[3])
 
 
 # Layers.
@@ -298,7 +344,7 @@ def test_equal_rules_are_not_one_rule():
 def test_a_plain_recipe_keeps_everything():
     assert PLAIN.is_plain
     assert Recipe("r", (LAST,)).is_plain
-    assert not Recipe("r", (Rule(("a",), Downcast("F16"), ""), LAST)).is_plain
+    assert not Recipe("r", (Rule(("a",), FloatType("F16"), ""), LAST)).is_plain
     assert PLAIN.decide("x", "F4", (2, 2), NO_DEPTHS).reason == "kept as it is"
 
 

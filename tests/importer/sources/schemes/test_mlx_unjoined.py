@@ -90,8 +90,8 @@ def old(store, tmp_path):
 
 def test_a_model_of_an_earlier_version_is_as_its_source(store, old):
     found = describe(store, NAME)
-    assert (found.prequantized, found.parameters) == ("mlx", None)
-    assert types(store)[f"{X}.scales"] == ("BF16", None, (4, 2))
+    assert (found.prequantized, found.parameters) == ("mlx", 3 * 4 * 128)
+    assert types(store)[f"{X}.weight"] == ("int4/64", None, (4, 128))
     layer = store.catalog.get(NAME).parse().config
     record = json.loads(store.blobs.read(layer.ref, 1 << 20))
     assert (record["ingot"]["prequantized"], record["file_type"]) == ("mlx", "mlx")
@@ -122,12 +122,13 @@ def test_a_model_of_an_earlier_version_is_repaired(store, old):
     assert path.read_bytes() == before
 
 
-def test_a_model_of_an_earlier_version_is_not_quantized(store, old):
-    del old
-    request = ImportRequest(ModelName.parse("n"), StoredModel(NAME), parse_options("int8"))
+def test_a_model_of_an_earlier_version_is_quantized_as_a_new_one(store, old):
+    asked = parse_options("int8")
 
-    with pytest.raises(UnsupportedError):
-        plan_import(request, store)
+    stored = plan_import(ImportRequest(NAME, StoredModel(NAME), asked), store)
+    new = plan_import(ImportRequest(NAME, old, asked), store)
+
+    assert [blob.header for blob in stored.blobs] == [blob.header for blob in new.blobs]
 
 
 def test_a_damaged_new_model_is_repaired(store, tmp_path):

@@ -1,0 +1,31 @@
+"""What a `config.json` says of the whole model: the parts inside it, and the dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from store.json import Json
+
+_INNER: Final = ("text_config", "llm_config", "language_config", "thinker_config", "decoder")
+_DTYPES: Final = {"bfloat16": "BF16", "float16": "F16", "float32": "F32"}
+_USUAL: Final = "BF16"
+
+
+def with_inner(config: Mapping[str, Json]) -> Iterator[Mapping[str, Json]]:
+    """Yield a model's configuration, and then those of the text models inside it."""
+    yield config
+    for key in _INNER:
+        inner = config.get(key)
+        if isinstance(inner, dict):
+            yield from with_inner(inner)
+
+
+def computed_in(config: Mapping[str, Json]) -> str:
+    """Return the dtype that a model computes in: as its configuration says, else BF16."""
+    for part in with_inner(config):
+        for key in ("dtype", "torch_dtype"):
+            named = part.get(key)
+            if isinstance(named, str) and named.removeprefix("torch.") in _DTYPES:
+                return _DTYPES[named.removeprefix("torch.")]
+    return _USUAL

@@ -1,0 +1,95 @@
+"""Make a model's logical tensors of the arrays of its components, by their schemes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from importer.sources.document import Document
+from importer.sources.schemes import SCHEMES, join_tensors, scheme_of
+from importer.sources.sharded import add_tensors
+from importer.sources.tensor import SourceTensor
+from store.text import printable
+
+
+class Joined(NamedTuple):
+    """The tensors of a model.
+
+    Attributes:
+        tensors: sorted bytewise by name.
+        scheme: how the weights are quantized already, or None.
+        is_decoded: whether the tensors are the logical ones, although there is a scheme.
+        notes: what the user should know, a sentence each.
+    """
+
+    tensors: tuple[SourceTensor, ...]
+    scheme: str | None
+    is_decoded: bool
+    notes: tuple[str, ...]
+
+
+def join(
+    parts: Mapping[str, Sequence[SourceTensor]],
+    configs: Mapping[str, Document],
+    metadata: Mapping[str, Mapping[str, str]],
+    *,
+    as_arrays: bool = False,
+) -> Joined:
+    """Make tensors of the arrays of every component.
+
+    Args:
+        parts: what is stored, by component.
+        configs: the `config.json` of each component that has one.
+        metadata: what each file of weights says about itself, by path.
+        as_arrays: make no tensors of the arrays of quantized weights.
+
+    Raises:
+        InputError: arrays are missing, or contradict each other or a configuration.
+        UnsupportedError: a form of a scheme that is not decoded.
+    """
+    stored = _sorted(parts.values())
+    joined = [
+        part if as_arrays else join_tensors(part, configs.get(component, {}), metadata)
+        for component, part in parts.items()
+    ]
+    # Most sources have nothing to join, and may have 100 000 tensors.
+    is_joined = any(made is not part for made, part in zip(joined, parts.values(), strict=True))
+    scheme = scheme_among(stored, configs)
+    tensors = _sorted(joined) if is_joined else stored
+    is_decoded = (
+        scheme is not None
+        and SCHEMES[scheme].decodes
+        and is_joined
+        and scheme_among([tensor for tensor in tensors if tensor.is_plain], configs) is None
+    )
+    return Joined(tensors, scheme, is_decoded, tuple(_unjoined(tensors)))
+
+
+def _sorted(parts: Iterable[Sequence[SourceTensor]]) -> tuple[SourceTensor, ...]:
+    """Return the tensors of all components, sorted bytewise by name."""
+    tensors: dict[str, SourceTensor] = {}
+    for part in parts:
+        add_tensors(tensors, part)
+    return tuple(sorted(tensors.values(), key=lambda tensor: tensor.name.encode()))
+
+
+def scheme_among(stored: Sequence[SourceTensor], configs: Mapping[str, Document]) -> str | None:
+    """Name the scheme of the first component that has one, with the configuration of each."""
+    arrays = [(tensor.name, tensor.arrays[0].dtype) for tensor in stored]
+    for component, config in configs.items():
+        prefix = f"{component}/" if component else ""
+        own = (array for array in arrays if array[0].startswith(prefix))
+        if scheme := scheme_of(own, config):
+            return scheme
+    return scheme_of(arrays, configs.get("", {}))
+
+
+def _unjoined(tensors: Iterable[SourceTensor]) -> Iterator[str]:
+    """Yield a note for each reason why weights stay the arrays that they are stored as."""
+    reasons: dict[str, list[str]] = {}
+    for tensor in tensors:
+        if tensor.unjoined:
+            reasons.setdefault(tensor.unjoined, []).append(tensor.name)
+    for reason, names in reasons.items():
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        yield f"`{printable(names[0])}`{more} stays the arrays that it is stored as: {reason}"
