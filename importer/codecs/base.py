@@ -37,7 +37,6 @@ class Operation(StrEnum):
 
     ENCODE = "encode"
     DECODE = "decode"
-    UNPACK = "unpack"
 
 
 class Span(NamedTuple):
@@ -167,19 +166,6 @@ class Decoder(Protocol):
     def __hash__(self) -> int: ...
 
 
-class Codes(NamedTuple):
-    """What some elements are stored as, without how the codes are packed.
-
-    Attributes:
-        codes: one byte for each element.
-        scales: of each group, the small parts of the type in its order: for an affine type
-            F32 scales, then F32 biases, where `code * scale + bias` is the value.
-    """
-
-    codes: Buffer
-    scales: tuple[Buffer, ...]
-
-
 class Coded(Decoder, Protocol):
     """A decoder of codes that a type of the store may hold, too, with the same values.
 
@@ -190,10 +176,10 @@ class Coded(Decoder, Protocol):
         """Return the type of the store that holds codes and values exactly, or None."""
         ...
 
-    def codes(
+    def repack(
         self, arrays: Sequence[Buffer], shape: Shape, elements: range, runtime: Runtime
-    ) -> Codes:
-        """Return codes and scales of whole groups of the type that `holds` returns.
+    ) -> Encoded:
+        """Return whole groups as the parts of the type that `holds` returns, for F32 values.
 
         Args:
             arrays: as for `decode`.

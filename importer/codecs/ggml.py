@@ -96,24 +96,29 @@ class Ggml:
         """Return the kernel that decodes."""
         return (_kernel(self.kind),) if operation is Operation.DECODE else ()
 
-    @property
-    def repacked_as(self) -> QuantSpec | None:
-        """The type of the store that holds the same codes, with F32 for scales; None without.
+    def holds(self, shape: Shape) -> QuantSpec | None:  # noqa: ARG002 - blocks are whole groups
+        """Return the type of the store that holds the codes, with F32 for scales, or None.
 
         Q2_K, Q3_K and Q6_K have groups of 16, codes of IQ1 to IQ4 are places in tables, and
         the scale of Q8_K has so many digits that products are rounded.
         """
         return _REPACKED_AS.get(self.kind)
 
-    def repack(self, arrays: Sequence[Buffer]) -> Encoded:
-        """Return whole blocks as the parts of `repacked_as`, for values of F32.
+    def repack(
+        self,
+        arrays: Sequence[Buffer],
+        shape: Shape,
+        elements: range,  # noqa: ARG002 - the contract
+        runtime: Runtime,  # noqa: ARG002
+    ) -> Encoded:
+        """Return whole blocks as the parts of the type that holds them, for values of F32.
 
         Decoded, they are the same numbers; a zero may have another sign where a block has no
         minimum. Values of blocks whose scale is not finite are counted, and are not the same.
         """
         from importer.codecs import ggml_arithmetic  # noqa: PLC0415 - it imports numpy
 
-        spec = self.repacked_as
+        spec = self.holds(shape)
         assert spec is not None, f"no type of the store holds the codes of {self.kind}"
         (blocks,) = arrays
         return ggml_arithmetic.repack(self.type, blocks, spec)

@@ -196,12 +196,9 @@ class Repack:
     def convert(
         self, arrays: Sequence[Buffer], shape: Shape, elements: range, runtime: Runtime
     ) -> Encoded:
-        """Read the codes, and pack them."""
-        from importer.codecs.arithmetic import packed  # noqa: PLC0415 - it imports numpy
-
-        codes, scales = self.decoder.codes(arrays, shape, elements, runtime)
-        return Encoded((packed(codes, self.codec.spec), *scales))
+        """Move codes and scales."""
+        return self.decoder.repack(arrays, shape, elements, runtime)
 
     def kernels(self) -> tuple[KernelSpec, ...]:
-        """Return those that the decoder has for codes."""
-        return self.decoder.kernels(Operation.UNPACK)
+        """Return those that the decoder reads codes with."""
+        return self.decoder.kernels(Operation.DECODE)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from importer.codecs.base import Codes, Encoded, Part, Span
+from importer.codecs.arithmetic import packed
+from importer.codecs.base import Encoded, Part, Span
 from importer.codecs.spec import QUANT_TYPES, Mode, QuantSpec
 from importer.sources.containers import FORMATS
 from importer.sources.file import opened, read_bytes
@@ -102,10 +103,11 @@ class LowStep:
     def holds(self, shape):
         return None if shape[-1] % 64 else QUANT_TYPES["int8"]
 
-    def codes(self, arrays, shape, elements, runtime):
+    def repack(self, arrays, shape, elements, runtime):
         low, step = _low_and_step(arrays, shape)
         scales = np.repeat(step, shape[-1] // 64)
-        return Codes(low.tobytes(), (scales.tobytes(), bytes(scales.nbytes)))
+        words = packed(low.tobytes(), self.holds(shape))
+        return Encoded((words, scales.tobytes(), bytes(scales.nbytes)))
 
     def kernels(self, operation):
         return ()

@@ -12,7 +12,9 @@ from importer.codecs.registry import codec_for
 from importer.codecs.runtime import NUMPY
 from tests.importer.codecs import libggml, oracle
 
-KINDS = [kind for kind in libggml.BLOCK_TYPES if Ggml(kind.name).repacked_as is not None]
+SHAPE, NO_ELEMENTS = (1, 256), range(0)
+"""Blocks tell the rest."""
+KINDS = [kind for kind in libggml.BLOCK_TYPES if Ggml(kind.name).holds(SHAPE) is not None]
 SIGNED = {"Q1_0", "Q2_0", "TQ1_0", "TQ2_0", "Q4_0", "Q5_0", "Q8_0", "Q8_1", "MXFP4", "NVFP4"}
 """Types in which a zero may have a sign on one side only."""
 COUNT = 600
@@ -41,8 +43,8 @@ def both(kind, blocks):
     decoder, shape = Ggml(kind.name), (len(blocks), kind.elements)
     whole = range(len(blocks) * kind.elements)
     given = decoder.decode([blocks.reshape(-1).data], shape, whole, NUMPY)
-    made = decoder.repack([blocks.reshape(-1).data])
-    codec = codec_for(decoder.repacked_as, "F32")
+    made = decoder.repack([blocks.reshape(-1).data], SHAPE, NO_ELEMENTS, NUMPY)
+    codec = codec_for(decoder.holds(SHAPE), "F32")
     kept = codec.decode(made.parts, shape, whole, NUMPY)
     return np.frombuffer(given, np.float32), np.frombuffer(kept, np.float32), made
 
@@ -61,7 +63,7 @@ def test_values_are_kept(kind):
 @each_kind
 def test_mlx_reads_the_same_values(kind):
     given, _, made = both(kind, finite_blocks(kind, 64, seed=1))
-    spec = Ggml(kind.name).repacked_as
+    spec = Ggml(kind.name).holds(SHAPE)
     parts = [bytes(part) for part in made.parts]
 
     theirs = np.frombuffer(oracle.dequantize(spec, "F32", parts, 64), np.float32)
@@ -74,9 +76,9 @@ def test_parts_are_those_of_the_stores_type(kind):
     blocks = finite_blocks(kind, 8)
     decoder = Ggml(kind.name)
 
-    made = decoder.repack([blocks.reshape(-1).data])
+    made = decoder.repack([blocks.reshape(-1).data], SHAPE, NO_ELEMENTS, NUMPY)
 
-    promised = codec_for(decoder.repacked_as, "F32").parts((8, kind.elements))
+    promised = codec_for(decoder.holds(SHAPE), "F32").parts((8, kind.elements))
     assert [memoryview(part).nbytes for part in made.parts] == [
         part.nbytes for part in promised
     ]
@@ -88,8 +90,11 @@ def test_pieces_are_the_whole(kind):
     count = 2 * (1 << 15) // kind.elements + 3
     blocks, decoder = finite_blocks(kind, count), Ggml(kind.name)
 
-    whole = decoder.repack([blocks.reshape(-1).data])
-    pieces = [decoder.repack([part.reshape(-1).data]) for part in (blocks[:5], blocks[5:])]
+    whole = decoder.repack([blocks.reshape(-1).data], SHAPE, NO_ELEMENTS, NUMPY)
+    pieces = [
+        decoder.repack([part.reshape(-1).data], SHAPE, NO_ELEMENTS, NUMPY)
+        for part in (blocks[:5], blocks[5:])
+    ]
 
     for part, joined in zip(
         whole.parts, zip(*(p.parts for p in pieces), strict=True), strict=True
@@ -130,6 +135,6 @@ def test_nvfp4_scales_are_what_libggml_takes_them_for():
 
 @pytest.mark.parametrize("name", ["Q2_K", "Q3_K", "Q6_K", "Q8_K", "IQ4_NL", "IQ1_S"])
 def test_other_types_are_not_repacked(name):
-    assert Ggml(name).repacked_as is None
+    assert Ggml(name).holds(SHAPE) is None
     with pytest.raises(AssertionError, match="no type of the store holds"):
-        Ggml(name).repack([b""])
+        Ggml(name).repack([b""], SHAPE, NO_ELEMENTS, NUMPY)

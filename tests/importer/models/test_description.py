@@ -216,7 +216,7 @@ def test_a_foreign_quantization_is_named(store):
     ours = json.dumps({"ingot": {"prequantized": "mlx"}}).encode()
     old = describe(store, handmade(store, layers, "old", config=ours))
     for found in (old, describe(store, handmade(store, layers, "other"))):
-        assert (found.prequantized, found.parameters) == ("mlx", None)
+        assert (found.prequantized, found.parameters) == ("mlx", 4 * 32)
 
 
 def test_what_mlx_quantized_is_described_as_tensors(store, tmp_path):
