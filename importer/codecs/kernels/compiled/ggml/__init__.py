@@ -1,1 +1,1 @@
-"""GGML's blocks: `reference/ggml`, for blocks whose scales are finite."""
+"""GGML's blocks, compiled: `reference/ggml`, for blocks whose scales are finite."""

@@ -1,4 +1,4 @@
-"""What is read of a block, and how a number stands for a code."""
+"""The numbers in a block: of two and four bytes, of four bits, and F16."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 Arguments of all functions:
     blocks: bytes, of shape (blocks, bytes of a block).
     left: 1 for each block with a scale that is not finite.
-    values: float32, of shape (runs, values that are computed together): as many as a point has.
+    values: float32, of shape (runs, numbers of a point).
     points: int8, of shape (points, numbers of a point).
 """
 

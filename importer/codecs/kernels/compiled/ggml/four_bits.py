@@ -51,7 +51,7 @@ def mxfp4(blocks: Array, left: Array, table: Array, values: Array) -> None:
         # Half the power of two: the two smallest are subnormal.
         exponent = np.uint32(block[0])
         normal = np.uint32(np.uint32(exponent - np.uint32(1)) << np.uint32(23))
-        small = np.uint32(np.uint32(0x0020_0000) << exponent)
+        small = np.uint32(np.uint32(0x0020_0000) << np.uint32(exponent & np.uint32(1)))
         bits = normal if exponent > np.uint32(1) else small
         scale = np.uint32(bits).view(np.float32)
         _look_up(block[1:], scale, table, values[2 * number :])
