@@ -103,6 +103,15 @@ def ggml(kind):
     return Case(kind.name, Ggml(kind.name), blocks(kind), kind.elements)
 
 
+def repacked(name):
+    """A type of GGML as the type of the store that holds its codes."""
+    held = Ggml(name).holds(())
+    case = ggml(NAMED[name])
+    return case._replace(
+        name=f"{name}-as-{held}", subject=transcoder_for(held, Ggml(name), exact=True)
+    )
+
+
 def from_plain(target, dtype):
     """From values of a dtype to a type."""
     multiple = getattr(target, "group_size", 1)
@@ -174,6 +183,7 @@ TRANSCODERS = [
     from_type(INT4, INT4),
     from_type(QUANT_TYPES["nvfp4"], None),
     ggml(NAMED["Q4_K"])._replace(subject=transcoder_for(INT4, Ggml("Q4_K"))),
+    *map(repacked, ("Q4_0", "Q5_K", "TQ1_0", "MXFP4", "NVFP4")),
 ]
 
 
