@@ -22,8 +22,9 @@ WAYS = [
     QuantizeOptions("nvfp4"),
     QuantizeOptions("mxfp8"),
     QuantizeOptions("int4", stacked=True),
-    QuantizeOptions("int4", "ollama"),
+    QuantizeOptions("int4", "ollama", stacked=True),
     QuantizeOptions("nvfp4", "ollama"),
+    QuantizeOptions("nvfp4", "ollama", stacked=True),
 ]
 
 

@@ -156,7 +156,9 @@ def create(
     Example: ingot create llama ./Llama-3.2-1B -q int4
     """
     import time
+    from dataclasses import replace
 
+    from cli.views.ollama import runs_of_plan, warning
     from cli.views.progress import listening
     from importer.pipeline import import_model, new_jobs, plan_import
     from importer.recipes.options import parse_options
@@ -189,6 +191,8 @@ def create(
             report=report,
         )
         plan = plan_import(request, opened, listen, only_headers=dry_run)
+        if (told := warning(runs_of_plan(plan))) is not None:
+            plan = replace(plan, warnings=(*plan.warnings, told))
         if dry_run:
             new = new_jobs(plan, opened, trusts=not rehash)
             _print_plan(request.name, plan, new, json=json)

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 
 from cli.views.collapse import collapse
+from cli.views.ollama import document as runs_document
+from cli.views.ollama import runs_of_model, words
 from cli.views.text import rfc3339, table
 from importer.models.description import Description, Share, read_text
 from importer.sources.stored.tensors import StoredTensor
@@ -76,6 +78,7 @@ def document(store: Store, model: Description, glob: str) -> dict[str, object]:
         "embedding_length": model.embedding_length,
         "prequantized": model.prequantized,
         "capabilities": list(model.capabilities),
+        "runs_in": runs_document(runs_of_model(model)),
         "size": model.size,
         "shared": model.shared,
         "source": str(origin) if origin else None,
@@ -102,6 +105,8 @@ def _facts(store: Store, model: Description) -> Iterator[tuple[str, str]]:
     yield "quantization", _quantization(model)
     if isinstance(requires := model.config.get("requires"), str):
         yield "requires", requires
+    if (runs := runs_of_model(model)) is not None:
+        yield "runs in", words(runs)
     origin = store.origins.get(model.stored.digest)
     if origin is not None:
         yield "source", str(origin)

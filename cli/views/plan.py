@@ -8,9 +8,11 @@ from operator import attrgetter
 from typing import Final
 
 from cli.views.collapse import collapse
+from cli.views.ollama import document, runs_of_plan, words
 from cli.views.text import table
 from importer.planning.plan import Job, Outcome, Plan
 from importer.recipes.document import to_document
+from importer.recipes.runtimes import STACKED_ONLY
 from store.tensorfile import elements
 from store.text import count, printable, size
 
@@ -45,6 +47,9 @@ def plan_lines(name: str, plan: Plan, new: list[Job]) -> Iterator[str]:
     yield ""
     if (scheme := plan.inventory.scheme) is not None:
         yield f"quantized already ({scheme}){_kept(plan)}"
+    if (experts := _experts(plan)) is not None:
+        yield experts
+    yield f"runs in {words(runs_of_plan(plan))}"
     yield _new_bytes(plan, new)
     if plan.files:
         yield ""
@@ -59,6 +64,20 @@ def plan_lines(name: str, plan: Plan, new: list[Job]) -> Iterator[str]:
     for warning in plan.warnings:
         yield ""
         yield f"warning: {printable(warning, 1000)}"
+
+
+def _experts(plan: Plan) -> str | None:
+    """Say how experts are stored and why, or None where there are none that share a blob."""
+    facts = plan.classification
+    if not plan.recipe.stacked:
+        packed = any(blob.is_group for blob in plan.blobs)
+        return "experts are packed: each keeps tensors of its own" if packed else None
+    if not any(len(tensor.sources) > 1 for tensor in plan.tensors):
+        return None
+    architecture = facts.architecture or facts.family
+    if architecture in STACKED_ONLY:
+        return f"experts are stacked: Ollama reads nothing else of {printable(architecture)}"
+    return "experts are stacked, as Ollama's import does it"
 
 
 def _kept(plan: Plan) -> str:
@@ -124,6 +143,8 @@ def plan_document(plan: Plan, new: list[Job]) -> dict[str, object]:
         "kind": str(plan.classification.kind),
         "architecture": plan.classification.architecture,
         "prequantized": plan.inventory.scheme,
+        "experts": "stacked" if plan.recipe.stacked else "packed",
+        "runs_in": document(runs_of_plan(plan)),
         "parameters": plan.parameters,
         "recipe": to_document(plan.recipe),
         "total": _document(total),

@@ -41,7 +41,7 @@ def _flags(options: RecipeOptions) -> Iterator[str]:
         yield from ("--recipe", options.recipe or "FILE")
     if options.misaligned is not Misaligned.KEEP:
         yield from ("--on-misaligned", str(options.misaligned))
-    if options.stacked:
-        yield from ("--experts", "stacked")
+    if options.stacked is not None:
+        yield from ("--experts", "stacked" if options.stacked else "packed")
     if options.allow_nonfinite:
         yield "--allow-nonfinite"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 # Through the component that follows a numbered block, whatever lies between
 # (docs/formats/blobs.md). The component must have members, and `shared_expert_gate` has none.
@@ -46,27 +45,46 @@ def joins(name: str, shape: tuple[int, ...], *, prequantized: bool) -> bool:
     return is_matrix or len(shape) == _STACK
 
 
-def stacks_of(group: str, members: Iterable[str]) -> dict[str, list[str]]:
-    """Find the members that are the same tensor of all experts: one stacked tensor holds them.
+class Stack(NamedTuple):
+    """Where the weights of one expert go.
+
+    Attributes:
+        group: that names the blob of all projections.
+        projection: which of them it is.
+        expert: its number.
+    """
+
+    group: str
+    projection: str
+    expert: int
+
+    @property
+    def key(self) -> str:
+        """Of the tensor that holds this projection of all experts."""
+        return f"{self.group}.{self.projection}.weight"
+
+
+def stack_of(key: str) -> Stack | None:
+    """Return the stack that a tensor of one expert belongs to, where Ollama stacks such ones.
+
+    Ollama (`perExpertGroup` of `x/create`) stacks the weights of numbered experts in the places
+    where the models that it runs have them, and nothing else.
+
+    Example:
+        >>> stack_of("model.layers.1.mlp.experts.7.up_proj.weight")
+        Stack(group='model.layers.1.mlp.experts', projection='up_proj', expert=7)
 
     Args:
-        group: their common prefix.
-        members: names, such as `…experts.7.up_proj.weight`.
-
-    Returns:
-        Name of the stack (`…experts.up_proj.weight`) -> its members, experts in numeric
-        order; no members where the experts are not numbered 0, 1, 2 and so on.
+        key: name of the tensor in its component.
     """
-    found: dict[str, dict[str, str]] = {}
-    for name in members:
-        if match := _EXPERT.fullmatch(name, len(group)):
-            found.setdefault(f"{group}.{match[2]}", {})[match[1]] = name
-    stacks = {}
-    for stack, experts in sorted(found.items()):
-        numbers = list(map(str, range(len(experts))))
-        is_complete = experts.keys() == set(numbers)
-        stacks[stack] = [experts[number] for number in numbers] if is_complete else []
-    return stacks
+    found = _EXPERT.fullmatch(key)
+    return None if found is None else Stack(found[1], found[3], int(found[2]))
 
 
-_EXPERT: Final = re.compile(r"\.([0-9]{1,9})\.(.+)", re.DOTALL)
+_EXPERT: Final = re.compile(
+    r"((?:model\.|language_model\.(?:model\.)?|model\.language_model\."
+    r"|(?:(?:model\.)?language_model\.)?backbone\.|mtp\.)?layers\.[0-9]{1,9}\."
+    r"(?:mlp\.(?:experts|shared_experts|switch_mlp)|moe\.experts|mixer\.(?:shared_)?experts))"
+    r"\.([0-9]{1,9})\.(.+)\.weight",
+    re.DOTALL,
+)

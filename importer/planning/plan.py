@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from importer.codecs.base import Codec, Part, Transcoder
 from importer.codecs.registry import codec_for
+from importer.codecs.registry import codec_for, stored_type, transcoder_for
 from importer.codecs.spec import QuantSpec, Target
 from importer.codecs.transcode import CopyParts, Repack
 from importer.recipes.recipe import Decision, Recipe
@@ -42,6 +44,22 @@ class TensorPlan(NamedTuple):
     transcoder: Transcoder
     parts: tuple[Part, ...]
     part_of: SourceTensor | None = None
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        shape: tuple[int, ...],
+        sources: tuple[SourceTensor, ...],
+        decision: Decision,
+    ) -> TensorPlan:
+        """Return the plan of a tensor: what makes its parts, and which these are.
+
+        Raises:
+            UnsupportedError: nothing makes such parts of such arrays.
+        """
+        transcoder = transcoder_for(decision.target, sources[0].decoder)
+        return cls(name, shape, sources, decision, transcoder, _parts(transcoder, shape))
 
     @property
     def dtype(self) -> str:
@@ -115,6 +133,9 @@ class Outcome(NamedTuple):
     source_nbytes: int
     nbytes: int
     layers: tuple[str, ...]
+@functools.lru_cache(4096)
+def _parts(transcoder: Transcoder, shape: tuple[int, ...]) -> tuple[Part, ...]:
+    return transcoder.parts(shape)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from importer.codecs.base import Part, Transcoder
@@ -12,6 +11,10 @@ from importer.planning.groups import joins, prefix_of, stacks_of
 from importer.planning.plan import BlobPlan, FilePlan, Plan, TensorPlan
 from importer.recipes.recipe import Decision, Packed, Recipe
 from importer.recipes.rule import Depths
+from importer.planning.layout import Shared, copies_of, packed, stack_name, stacked
+from importer.planning.plan import BlobPlan, FilePlan, Plan, TensorPlan
+from importer.recipes.depths import Depths
+from importer.recipes.recipe import Decision, Recipe
 from importer.sources.classification import Classification
 from importer.sources.configuration import computed_in
 from importer.sources.inventory import Inventory
@@ -31,8 +34,15 @@ def make_plan(inventory: Inventory, classification: Classification, recipe: Reci
         UnsupportedError: more tensors than a manifest may name, or quantized already.
     """
     _check_not_quantized(inventory, recipe)
+    if inventory.is_decoded and (
+        not recipe.is_plain or all(tensor.is_ours for tensor in inventory.tensors)
+    ):
+        classification = replace(classification, scheme=None)  # nothing is left of it
+    _check_not_quantized(classification, recipe)
+    copies = copies_of(inventory.tensors if recipe.stacked else ())
     tensors: list[TensorPlan] = []
-    depths = Depths(tensor.name for tensor in inventory.tensors)
+    config = inventory.configs.get("", {})
+    depths = Depths((tensor.name for tensor in inventory.tensors), config)
     decisions: dict[tuple[object, ...], Decision] = {}
     for tensor in inventory.tensors:
         decision = _decide(recipe, tensor, depths, inventory)
@@ -46,16 +56,24 @@ def make_plan(inventory: Inventory, classification: Classification, recipe: Reci
             tensors += [array._replace(part_of=tensor) for array in arrays]
     if inventory.is_decoded and all(plan.part_of is None for plan in tensors):
         classification = replace(classification, scheme=None)  # nothing is left of it
+        decision = _decide(recipe, tensor, depths, copies[stack_name(tensor)] or 1)
+        # A few decisions serve 100 000 tensors. By index: a rule may have 100 globs.
+        key = (decision.rule.index, *decision[2:], decision.target)
+        decision = decisions.setdefault(key, decision)
+        # What a scheme made of several arrays and nobody wants otherwise stays those arrays.
+        is_whole = tensor.is_ours or decision.target is not None
+        sources = (tensor,) if is_whole else tensor.stored()
+        tensors += [TensorPlan.of(one.name, one.shape, (one,), decision) for one in sources]
     used = {decision.rule.index for decision in decisions.values()}
     recipe.check_used(used, [tensor.name for tensor in inventory.tensors])
-    notes: list[str] = []
-    if recipe.stacked:
-        tensors, notes = _stack_all(tensors)
-    singles, groups = _part(tensors, prequantized=classification.scheme is not None)
-    _check_count(len(singles) + len(groups))
-    blobs = [_plan_blob(plan.name, (plan,), is_group=False) for plan in singles]
-    order = sorted(groups, key=lambda name: name.encode())
-    blobs += [_plan_blob(name, tuple(groups[name]), is_group=True) for name in order]
+    prequantized = classification.scheme is not None
+    layout = (
+        stacked(tensors)
+        if recipe.stacked and not prequantized
+        else packed(tensors, prequantized=prequantized)
+    )
+    _check_count(len(layout.blobs))
+    blobs = [_plan_blob(blob) for blob in layout.blobs]
     _check_names(blobs)
     _check_keys(blobs)
     files = tuple(
@@ -63,7 +81,7 @@ def make_plan(inventory: Inventory, classification: Classification, recipe: Reci
         for file in inventory.files
         if file.role.media_type is not None
     )
-    warnings = (*_warnings(blobs, inventory, recipe), *notes)
+    warnings = (*_warnings(blobs, inventory, recipe), *layout.notes)
     return Plan(inventory, classification, recipe, tuple(blobs), files, warnings)
 
 
@@ -77,6 +95,12 @@ def _decide(
     packed = Packed(tensor.stored_as, held_by, computed_in(inventory.config_of(tensor)))
     decision = recipe.decide(tensor.name, tensor.dtype, tensor.shape, depths, packed)
     if decision.target is None:
+def _decide(recipe: Recipe, tensor: SourceTensor, depths: Depths, copies: int) -> Decision:
+    """Decide what becomes of a tensor; the reason says what it was, if that was packed."""
+    decision = recipe.decide(
+        tensor.name, tensor.dtype, tensor.shape, depths, is_plain=tensor.is_plain, copies=copies
+    )
+    if tensor.is_plain or decision.target is None:
         return decision
     same = str(decision.target) == packed.kind
     before = f"it is {packed.kind} already" if same else f"was {packed.kind}"
@@ -166,14 +190,17 @@ def _bytewise(plan: TensorPlan) -> bytes:
 
 
 def _plan_blob(name: str, tensors: tuple[TensorPlan, ...], *, is_group: bool) -> BlobPlan:
+def _plan_blob(blob: Shared) -> BlobPlan:
     entries = [
         (plan.key + part.suffix, part.dtype, part.shape, part.nbytes)
-        for plan in tensors
+        for plan in blob.tensors
         for part in plan.parts
     ]
-    header = encode_header(entries, quant_metadata(map(_declared, tensors)))
-    nbytes = len(header) + sum(plan.nbytes for plan in tensors)
-    return BlobPlan(name, tensors, is_group, header, nbytes)
+    # Stacks are all of one type, and Ollama says it once.
+    told = blob.tensors[:1] if blob.is_stacked else blob.tensors
+    header = encode_header(entries, quant_metadata(map(_declared, told)))
+    nbytes = len(header) + sum(plan.nbytes for plan in blob.tensors)
+    return BlobPlan(blob.name, blob.tensors, blob.is_group, header, nbytes)
 
 
 def _declared(plan: TensorPlan) -> tuple[str, tuple[str, int] | None]:

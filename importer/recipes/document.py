@@ -21,7 +21,7 @@ def from_document(document: Mapping[str, Json]) -> Recipe:
     """
     name = document.get("name")
     found = read_document(name if isinstance(name, str) else "recipe", dict(document))
-    return found.resolve(None, None, {"architecture": (), "kind": ()})
+    return found.resolve(None, None, {"architecture": (), "class": (), "kind": ()})
 
 
 def to_document(recipe: Recipe) -> dict[str, Json]:
@@ -67,6 +67,8 @@ def _rule_document(rule: Rule) -> dict[str, Json]:
         document["min_elements"] = rule.min_elements
     if rule.layers:
         document["layers"] = rule.layers
+    if rule.experts:
+        document["experts"] = rule.experts
     if rule.fits:
         document["fits"] = True
     if rule.optional:

@@ -18,6 +18,7 @@ from importer.codecs.spec import (
 )
 from importer.recipes.recipe import PLAIN, Misaligned, Recipe
 from importer.recipes.rule import Origin, Rule
+from importer.recipes.runtimes import STACKED_ONLY
 from importer.recipes.toml_file import RecipeTemplate, read_recipe
 from store import limits
 from store.errors import UsageError
@@ -87,6 +88,9 @@ class QuantizeOptions:
     def resolve(self, facts: ModelFacts) -> Recipe:
         """Return the recipe for a model.
 
+        Experts are stacked without a word of the user's where the recipe says so, and where
+        Ollama's loader of the architecture wants that.
+
         The user's rules are not put before a recipe that begins with them: one that was
         recorded with a model has them already, and the copy could decide nothing.
 
@@ -97,15 +101,16 @@ class QuantizeOptions:
             recipe = PLAIN
         else:
             names = [name for name in (facts.architecture, facts.family) if name]
-            known = {"architecture": names, "kind": [str(facts.kind)]}
+            known = {"architecture": names, "class": names[:1], "kind": [str(facts.kind)]}
             recipe = self.base.resolve(self.target, self.group_size, known)
         if recipe.rules[: len(self.rules)] != self.rules:
             name = recipe.name if self.base else RULES_ALONE
             recipe = replace(recipe, name=name, rules=(*self.rules, *recipe.rules))
+        usual = recipe.stacked or (facts.architecture or facts.family) in STACKED_ONLY
         return replace(
             recipe,
             misaligned=self.misaligned or recipe.misaligned,
-            stacked=recipe.stacked if self.stacked is None else self.stacked,
+            stacked=usual if self.stacked is None else self.stacked,
             allow_nonfinite=self.allow_nonfinite or recipe.allow_nonfinite,
         )
 

@@ -17,7 +17,8 @@ from importer.codecs.spec import (
     QuantSpec,
     Target,
 )
-from importer.recipes.rule import Depths, Origin, Rule, why_unfit
+from importer.recipes.depths import Depths
+from importer.recipes.rule import Origin, Rule, why_unfit
 from store.errors import InputError, UsageError
 from store.text import printable
 
@@ -94,24 +95,31 @@ class Recipe:
         """Whether every tensor is kept."""
         return all(rule.target is None for rule in self.rules)
 
-    def decide(
+    def decide(  # noqa: PLR0913 - everything that a condition may ask
         self,
         name: str,
         dtype: str,
         shape: tuple[int, ...],
         depths: Depths,
         packed: Packed | None = None,
+        *,
+        is_plain: bool = True,
+        copies: int = 1,
     ) -> Decision:
         """Decide what becomes of a tensor.
 
         Args:
             dtype: of its values.
             packed: how these are packed, or None where they are stored as they are.
+            is_plain: whether these are stored as such, and not as codes and scales.
+            copies: tensors of this shape that become one.
 
         Raises:
             InputError: it does not fit, and that is an error.
         """
-        rule = next(rule for rule in self.rules if rule.takes(name, dtype, shape, depths))
+        rule = next(
+            rule for rule in self.rules if rule.takes(name, dtype, shape, depths, copies)
+        )
         match rule.target:
             case None:
                 return Decision(None, rule, rule.reason)

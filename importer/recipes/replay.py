@@ -29,6 +29,7 @@ class RecipeOptions:
 
     Attributes:
         recipe: the name of a preset, or None.
+        stacked: whether experts are, where the other options do not make it so.
         needs_file: whether the recipe was a file of the user's. That file will do, and so will
             the recorded recipe written to a file.
     """
@@ -40,7 +41,7 @@ class RecipeOptions:
     rules: tuple[str, ...] = ()
     roles: Mapping[Origin, str] = field(default_factory=dict)
     misaligned: Misaligned = Misaligned.KEEP
-    stacked: bool = False
+    stacked: bool | None = None
     allow_nonfinite: bool = False
 
 
@@ -54,12 +55,21 @@ def options_for(recipe: Recipe, facts: ModelFacts) -> RecipeOptions:
         The rules of `default` for int4, after one that keeps `lm_head`, give
         `RecipeOptions("int4", recipe="default", rules=("lm_head=keep",))`.
     """
+    found = _that_make_rules(recipe, facts)
     return replace(
-        _that_make_rules(recipe, facts),
+        found,
         misaligned=recipe.misaligned,
-        stacked=recipe.stacked,
+        stacked=None if recipe.stacked == _usually_stacked(found, facts) else recipe.stacked,
         allow_nonfinite=recipe.allow_nonfinite,
     )
+
+
+def _usually_stacked(options: RecipeOptions, facts: ModelFacts) -> bool:
+    """Return whether experts are stacked where nobody says how."""
+    if options.needs_file:
+        return False
+    made = parse_options(options.quantize, group_size=options.group_size, recipe=options.recipe)
+    return made.resolve(facts).stacked
 
 
 def _that_make_rules(recipe: Recipe, facts: ModelFacts) -> RecipeOptions:

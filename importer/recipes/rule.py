@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum, unique
 from fnmatch import translate
 from typing import Final
 
 from importer.codecs.spec import VALUE_DTYPES, QuantSpec, Target
+from importer.recipes.depths import Depths
 from store.tensorfile import elements
 
 _SUFFIX: Final = ".weight"
@@ -29,15 +30,6 @@ class Origin(StrEnum):
     """The rule that keeps what no other takes."""
 
 
-@unique
-class Layers(StrEnum):
-    """Names for sets of layers: layer `i` of `n`."""
-
-    FIRST_LAST_EIGHTH = "first-last-eighth"
-    MORE_BITS = "more-bits"
-    """The first and the last eighth, and every third between (llama.cpp's `use_more_bits`)."""
-
-
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One line of a recipe.
@@ -52,6 +44,7 @@ class Rule:
         layers: `0-3,28-31` or a word of `Layers`, or empty for any.
         fits: whether what does not fit its type is left to the rules after it.
         optional: whether it may decide nothing.
+        experts: of each layer, as config.json tells, or 0 for any number.
         origin: where it comes from; not recorded with the model.
         index: its position in the recipe, which gives it; not recorded either.
     """
@@ -65,18 +58,23 @@ class Rule:
     layers: str = ""
     fits: bool = False
     optional: bool = False
+    experts: int = 0
     origin: Origin = field(default=Origin.FILE, compare=False)
     index: int = field(default=0, compare=False)
     _pattern: re.Pattern[str] = field(init=False, repr=False, compare=False)
+    _short: re.Pattern[str] | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Compile the globs once: a model has 100 000 names."""
-        object.__setattr__(self, "_pattern", re.compile("|".join(map(translate, self.match))))
+        short = [glob for glob in self.match if not glob.endswith(_SUFFIX)]
+        object.__setattr__(self, "_pattern", _compiled(self.match))
+        object.__setattr__(self, "_short", _compiled(short) if short else None)
 
     @property
     def takes_all(self) -> bool:
         """Whether it takes every tensor."""
-        conditions = (self.ndim, self.dtype, self.min_elements, self.layers, self.fits)
+        sizes = (self.ndim, self.dtype, self.min_elements)
+        conditions = (*sizes, self.layers, self.experts, self.fits)
         return "*" in self.match and not any(conditions)
 
     def matches(self, name: str) -> bool:
@@ -84,16 +82,29 @@ class Rule:
         if self._pattern.match(name):
             return True
         stem = name.removesuffix(_SUFFIX)
-        return stem is not name and self._pattern.match(stem) is not None
+        if self._short is None or stem is name:
+            return False
+        return self._short.match(stem) is not None
 
-    def takes(self, name: str, dtype: str, shape: tuple[int, ...], depths: Depths) -> bool:
-        """Whether a tensor meets all conditions."""
+    def takes(
+        self, name: str, dtype: str, shape: tuple[int, ...], depths: Depths, copies: int = 1
+    ) -> bool:
+        """Whether a tensor meets all conditions.
+
+        Args:
+            name: of the tensor.
+            dtype: of its values.
+            shape: of the tensor.
+            depths: of the model.
+            copies: tensors of this shape that become one.
+        """
         return (
             (not self.ndim or len(shape) in self.ndim)
             and (not self.dtype or dtype in self.dtype)
             and self.matches(name)
-            and elements(shape) >= self.min_elements
+            and elements(shape) * copies >= self.min_elements
             and (not self.layers or depths.within(name, self.layers))
+            and (not self.experts or depths.experts == self.experts)
             and (not self.fits or self._suits(dtype, shape))
         )
 
@@ -104,46 +115,8 @@ class Rule:
         return why_unfit(dtype, shape) is None and shape[-1] % spec.group_size == 0
 
 
-class Depths:
-    """The number of layers in each stack of blocks, as the names of the tensors tell it."""
-
-    def __init__(self, names: Iterable[str]) -> None:
-        """Count the layers that `names` number; all names of the model are needed."""
-        self._counts: dict[str, int] = {}
-        for name in names:
-            if found := _LAYER.match(name):
-                stack, index = found[1], int(found[2])
-                self._counts[stack] = max(self._counts.get(stack, 0), index + 1)
-
-    def within(self, name: str, layers: str) -> bool:
-        """Whether a tensor is in one of the layers that `layers` names."""
-        found = _LAYER.match(name)
-        if found is None:
-            return False
-        index, count = int(found[2]), self._counts[found[1]]
-        if layers in set(Layers):
-            outer = index < count // 8 or index >= 7 * count // 8
-            third = (index - count // 8) % 3 == 2  # noqa: PLR2004
-            return outer or (layers == Layers.MORE_BITS and third)
-        return any(first <= index <= last for first, last in ranges(layers))
-
-
-# The first component that is a number; no model has more layers than 9 digits count.
-_LAYER: Final = re.compile(r"(.*?[./])([0-9]{1,9})(?=[./])")
-_RANGE: Final = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
-
-
-def ranges(text: str) -> Iterator[tuple[int, int]]:
-    """Yield first and last of each range of a list such as `0-3,28`.
-
-    Raises:
-        ValueError: the text is not such a list.
-    """
-    for part in text.split(","):
-        found = _RANGE.fullmatch(part.strip())
-        if found is None:
-            raise ValueError(part)
-        yield int(found[1]), int(found[2] or found[1])
+def _compiled(globs: Iterable[str]) -> re.Pattern[str]:
+    return re.compile("|".join(map(translate, globs)))
 
 
 def why_unfit(dtype: str, shape: tuple[int, ...]) -> str | None:

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from importer.codecs.spec import GROUP_SIZES, Mode, QuantSpec, Target, with_group_size
+from importer.recipes.depths import Layers, ranges
 from importer.recipes.recipe import Misaligned, Recipe
-from importer.recipes.rule import Layers, Origin, Rule, ranges
+from importer.recipes.rule import Origin, Rule
 from importer.recipes.toml_table import Table, bad_recipe
 from store import limits
 from store.errors import InputError, NotFoundError
@@ -26,7 +27,7 @@ _PRESETS: Final = Path(__file__).parent / "presets"
 _LARGEST: Final = 1 << 16
 _LONG_KEY: Final = re.compile(r"(?<![\w'\"-])(?:[\w'\"-]++[ \t]*+\.[ \t]*+){64}")
 """A key of so many parts; `tomllib` takes 40 s for one of 30 000 (quadratic in its parts)."""
-_CONDITIONS: Final = ("architecture", "kind", "type")
+_CONDITIONS: Final = ("architecture", "class", "kind", "type")
 STACKED, PACKED, ALLOW = "stacked", "packed", "allow"
 
 
@@ -76,7 +77,7 @@ class RecipeTemplate:
         Args:
             asked: the type, or None where no rule asks for one.
             group_size: the user's, or None.
-            facts: what conditions look at: `architecture` and `kind`.
+            facts: what conditions look at: `architecture`, `class` and `kind`.
 
         Raises:
             UsageError: the type does not have the group size.
@@ -224,6 +225,7 @@ def _draft(table: Table, *, is_preset: bool) -> _Draft:
         layers,
         table.boolean("fits", default=False),
         table.boolean("optional", is_preset),
+        table.integer("experts", 0),
         Origin.PRESET if is_preset else Origin.FILE,
     )
     when = {

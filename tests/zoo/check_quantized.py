@@ -30,8 +30,8 @@ WAYS: Final[Mapping[str, QuantizeOptions]] = {
     "-q nvfp4": QuantizeOptions("nvfp4"),
     "-q mxfp8": QuantizeOptions("mxfp8"),
     "-q int4 --experts stacked": QuantizeOptions("int4", stacked=True),
-    "-q int4 --recipe ollama": QuantizeOptions("int4", "ollama"),
-    "-q nvfp4 --recipe ollama": QuantizeOptions("nvfp4", "ollama"),
+    "-q int4 --recipe ollama": QuantizeOptions("int4", "ollama", stacked=True),
+    "-q nvfp4 --recipe ollama": QuantizeOptions("nvfp4", "ollama", stacked=True),
 }
 """What is added to `create`."""
 

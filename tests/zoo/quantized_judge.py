@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -27,7 +27,6 @@ from tests.zoo.readers import (
     Tensor,
     component_prefix,
     global_keys,
-    groups,
     read_source,
 )
 
@@ -57,6 +56,10 @@ OLLAMA_GATES: Final = (
     ".router.proj.weight",
 )
 OLLAMA_MORE: Final = (".v_proj", ".k_proj", "down_proj")
+STACKED: Final = re.compile(
+    r"((?:\w+\.){0,3}layers\.\d+\.(?:mlp|moe|mixer)\.(?:experts|shared_experts|switch_mlp))"
+    r"\.(\d+)\.(.+\.weight)"
+)
 OLLAMA_EXPERTS: Final = (
     ".experts.",
     ".mlp.switch_mlp.",
@@ -134,6 +137,7 @@ def judge(source: Path, store: Path, name: str, asked: QuantizeOptions) -> Verdi
         if "dtype" not in one.layer
     }
     verdict = Verdict(tensors=len(found.tensors))
+    decided = []
     for unit in _units(found, stacked=asked.stacked):
         wanted = _wanted(unit.first, unit.tensor, asked, pipeline=pipeline, vaes=vaes)
         target = wanted if wanted and unit.tensor.shape[-1] % wanted.group_size == 0 else None
@@ -141,8 +145,11 @@ def judge(source: Path, store: Path, name: str, asked: QuantizeOptions) -> Verdi
             verdict.quantized[target.type] += unit.count
         elif wanted:
             verdict.misfits += unit.count
-        verdict.differences += _compare(unit, target, stored)
-    verdict.differences += global_keys(stored_groups)
+        decided.append((unit, target))
+    for unit, target in _of_one_type(decided, stacked=asked.stacked):
+        verdict.differences += _compare(unit, target, stored, stacked=asked.stacked)
+    if not asked.stacked:
+        verdict.differences += global_keys(stored_groups)
     verdict.differences += [f"{extra} is no tensor of the source" for extra in sorted(stored)]
     return verdict
 
@@ -193,33 +200,43 @@ def _vaes(source: Path) -> Iterator[str]:
 
 
 def _units(source: Checkpoint, *, stacked: bool) -> Iterator[_Unit]:
-    units: dict[str, tuple[str, Tensor, int]] = {}
+    if not stacked:
+        for name, tensor in source.tensors.items():
+            yield _Unit(name, name, tensor, 1, source.groups.get(name))
+        return
     stacks: dict[str, dict[int, str]] = {}
-    below: dict[str, str] = {}
+    groups_of: dict[str, str] = {}
     for name, tensor in source.tensors.items():
-        experts = source.below.get(name)
-        number, _, projection = name.removeprefix(f"{experts}.").partition(".")
-        whole = name
-        if stacked and experts and number.isdigit():
-            whole = f"{experts}.{projection}"
-            stacks.setdefault(whole, {})[int(number)] = name
+        if found := STACKED.fullmatch(name):
+            whole = f"{found[1]}.{found[3]}"
+            stacks.setdefault(whole, {})[int(found[2])] = name
+            groups_of[whole] = found[1]
         else:
-            units[name] = name, tensor, 1
-        if experts:
-            below[whole] = experts
-    for whole, experts_of in stacks.items():
-        tensors = [source.tensors[experts_of[number]] for number in range(len(experts_of))]
+            yield _Unit(name, name, tensor, 1, None)
+    for whole, experts in stacks.items():
+        tensors = [source.tensors[experts[number]] for number in range(len(experts))]
         first = tensors[0]
         data = b"".join(tensor.data for tensor in tensors)
         tensor = Tensor(first.dtype, (len(tensors), *first.shape), data)
-        units[whole] = experts_of[0], tensor, len(tensors)
-    shapes = {name: tensor.shape for name, (_, tensor, _) in units.items()}
-    shared = groups(shapes, below, is_quantized=False)
-    for name, (one, tensor, count) in units.items():
-        yield _Unit(name, one, tensor, count, shared.get(name))
+        yield _Unit(whole, experts[0], tensor, len(tensors), groups_of[whole])
 
 
-def _compare(unit: _Unit, target: Target | None, stored: dict[str, _Stored]) -> Iterator[str]:
+def _of_one_type(
+    units: Iterable[tuple[_Unit, Target | None]], *, stacked: bool
+) -> Iterator[tuple[_Unit, Target | None]]:
+    """Leave projections of several types without a group: each has a blob of its own."""
+    kinds: dict[str | None, set[Target | None]] = {}
+    units = list(units)
+    for unit, target in units:
+        kinds.setdefault(unit.group, set()).add(target)
+    for unit, target in units:
+        is_mixed = stacked and len(kinds[unit.group]) > 1
+        yield (unit._replace(group=None) if is_mixed else unit), target
+
+
+def _compare(
+    unit: _Unit, target: Target | None, stored: dict[str, _Stored], *, stacked: bool
+) -> Iterator[str]:
     there = stored.pop(unit.name, None)
     if there is None:
         yield f"{unit.name} is not stored"
@@ -231,8 +248,8 @@ def _compare(unit: _Unit, target: Target | None, stored: dict[str, _Stored]) -> 
         if unit.name + suffix in stored
     }
     parts[""] = there.tensor
-    # A member of a group is described by keys of its own.
-    own = f"{unit.name}." if unit.group else ""
+    # A member of a group is described by keys of its own; stacks of one type say it once.
+    own = f"{unit.name}." if unit.group and not stacked else ""
     facts = [there.metadata.get(own + key) for key in FACTS]
     if len(parts) == 1:
         if target:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from importer.planning.groups import joins, prefix_of, stacks_of
+from importer.planning.groups import Stack, joins, prefix_of, stack_of
 
 REAL = [
     # Mixtral, PhiMoE
@@ -147,7 +147,7 @@ ALONE = [
 
 
 @pytest.mark.parametrize(("name", "shape"), JOINING)
-def test_matrices_and_stacks_of_them_join_a_group(name, shape):
+def test_matrices_and_stack_of_them_join_a_group(name, shape):
     assert joins(f"model.layers.0.mlp.experts.{name}", shape, prequantized=False)
 
 
@@ -179,44 +179,59 @@ def test_a_bias_is_alone_beside_quantized_weights_too(name):
 E = "model.layers.0.mlp.experts"
 
 
-def test_experts_are_stacked_in_numeric_order():
-    members = [f"{E}.{n}.{p}.weight" for n in (10, 1, *range(2, 10), 0, 11) for p in "ba"]
+@pytest.mark.parametrize(
+    ("key", "group"),
+    [
+        (f"{E}.3.up_proj.weight", E),
+        ("layers.0.mlp.experts.3.up_proj.weight", "layers.0.mlp.experts"),
+        ("mtp.layers.0.moe.experts.3.up_proj.weight", "mtp.layers.0.moe.experts"),
+        (
+            "language_model.model.layers.12.mixer.shared_experts.3.up_proj.weight",
+            "language_model.model.layers.12.mixer.shared_experts",
+        ),
+        (
+            "model.language_model.backbone.layers.1.mixer.experts.3.up_proj.weight",
+            "model.language_model.backbone.layers.1.mixer.experts",
+        ),
+        (
+            "model.language_model.layers.1.mlp.switch_mlp.3.up_proj.weight",
+            "model.language_model.layers.1.mlp.switch_mlp",
+        ),
+        (
+            "language_model.backbone.layers.1.mlp.shared_experts.3.up_proj.weight",
+            "language_model.backbone.layers.1.mlp.shared_experts",
+        ),
+    ],
+)
+def test_the_weights_of_numbered_experts_are_stacked_where_ollama_does(key, group):
+    stack = stack_of(key)
 
-    assert stacks_of(E, members) == {
-        f"{E}.{p}.weight": [f"{E}.{n}.{p}.weight" for n in range(12)] for p in "ab"
-    }
+    assert stack == Stack(group, "up_proj", 3)
+    assert stack.key == f"{group}.up_proj.weight"
 
 
 @pytest.mark.parametrize(
-    "members",
+    "key",
     [
-        [],
-        [f"{E}.gate_up_proj", f"{E}.down_proj_bias"],  # stacked already
-        [f"{E}.0"],
-        [f"{E}.0."],
-        [f"{E}.x.a"],
-        [f"{E}.1234567890.a"],
+        f"{E}.gate_up_proj",  # stacked already
+        f"{E}.down_proj.weight",
+        f"{E}.0",
+        f"{E}.0.weight",
+        f"{E}.x.a.weight",
+        f"{E}.0.a.bias",
+        f"{E}.1234567890.a.weight",
+        "model.layers.0.block_sparse_moe.experts.0.w1.weight",
+        "model.layers.0.mlp.shared_expert.0.up.weight",
+        "model.layers.0.feed_forward.experts.0.up.weight",
+        "transformer.layers.0.mlp.experts.0.up.weight",
+        "vision.model.layers.0.mlp.experts.0.up.weight",
+        "model.layers.x.mlp.experts.0.up.weight",
+        "model.layers.0.mlp.experts.layers.0.mlp.experts.0",
     ],
 )
-def test_what_is_no_row_of_experts_is_not_stacked(members):
-    assert stacks_of(E, members) == {}
+def test_what_ollama_does_not_stack_is_not_stacked(key):
+    assert stack_of(key) is None
 
 
-@pytest.mark.parametrize("numbers", [(1, 2), (0, 2), ("00",), (0, "01")])
-def test_a_row_of_experts_with_missing_numbers_has_no_members(numbers):
-    assert stacks_of(E, [f"{E}.{number}.a" for number in numbers]) == {f"{E}.a": []}
-
-
-def test_a_projection_with_a_gap_does_not_keep_others_from_being_stacked():
-    members = [f"{E}.0.a", f"{E}.1.a", f"{E}.0.b", f"{E}.2.b", f"{E}.x"]
-
-    assert stacks_of(E, members) == {f"{E}.a": [f"{E}.0.a", f"{E}.1.a"], f"{E}.b": []}
-
-
-@given(st.integers(1, 30), st.randoms())
-def test_the_order_of_members_does_not_matter(count, random):
-    members = [f"{E}.{n}.up\n.{p}" for n in range(count) for p in ("weight", "bias")]
-    shuffled = random.sample(members, len(members))
-
-    assert stacks_of(E, shuffled) == stacks_of(E, members)
-    assert sum(map(len, stacks_of(E, members).values())) == len(members)
+def test_a_projection_may_have_several_parts():
+    assert stack_of(f"{E}.7.block.up.weight") == Stack(E, "block.up", 7)

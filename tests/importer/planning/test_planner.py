@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from dataclasses import replace
 
@@ -432,9 +433,10 @@ def test_stacked_experts_are_one_tensor_for_each_projection():
 def test_experts_that_are_not_alike_are_not_stacked_and_that_is_told(change):
     made = plan(experts() | change, recipe(("*", INT4), stacked=True))
 
-    (blob,) = made.blobs
-    names = [tensor.name for tensor in blob.tensors]
-    assert f"{EXPERTS}.down.weight" in names
+    down = made.blobs[-1]
+    assert (down.name, down.is_group) == (EXPERTS, True)
+    assert [one.name for one in down.tensors] == [f"{EXPERTS}.down.weight"]
+    names = [blob.name for blob in made.blobs[:-1]]
     assert f"{EXPERTS}.0.up.weight" in names
     assert names == sorted(names)
     (warning,) = made.warnings
@@ -444,31 +446,60 @@ def test_experts_that_are_not_alike_are_not_stacked_and_that_is_told(change):
 def test_experts_of_several_types_are_not_stacked():
     rules = recipe((f"{EXPERTS}.3.up.*", INT8), ("*", INT4), stacked=True)
 
-    (blob,) = plan(experts(), rules).blobs
+    *singles, group = plan(experts(), rules).blobs
 
-    assert len(blob.tensors) == 1 + 12
+    assert len(singles) == 12
+    assert len(group.tensors) == 1
 
 
-def test_what_belongs_to_every_expert_is_stacked_and_joins_only_as_a_stack():
-    biases = {f"{EXPERTS}.{n}.up.bias": ("BF16", (4,)) for n in range(12)}
+def test_projections_of_several_types_have_a_blob_each_as_ollamas():
+    rules = recipe((f"{EXPERTS}.*.up.*", INT8), ("*", INT4), stacked=True)
 
-    single, group = plan(experts() | biases, recipe(stacked=True)).blobs
+    made = plan(experts(), rules)
 
-    assert (single.name, single.tensors[0].shape) == (f"{EXPERTS}.up.bias", (12, 4))
+    assert [(blob.name, blob.is_group) for blob in made.blobs] == [
+        (f"{EXPERTS}.down.weight", False),
+        (f"{EXPERTS}.up.weight", False),
+    ]
+
+
+def test_only_weights_are_stacked_as_in_ollamas_blobs():
+    others = {f"{EXPERTS}.{n}.up.bias": ("BF16", (4,)) for n in range(12)}
+    others["model.layers.1.mlp.shared_experts.up.weight"] = ("BF16", (4, 64))
+
+    *singles, group = plan(experts() | others, recipe(stacked=True)).blobs
+
+    assert sorted(others) == [blob.name for blob in singles]
+    assert not any(blob.is_group for blob in singles)
     assert [one.name for one in group.tensors] == [
         f"{EXPERTS}.{name}.weight" for name in ("down", "up")
     ]
 
 
-def test_a_single_stack_is_not_a_group():
+def test_a_single_stack_has_the_name_of_its_group_as_in_ollamas_blobs():
     tensors = {f"{EXPERTS}.{n}.up.weight": ("BF16", (4, 64)) for n in range(3)}
 
     made = plan(tensors | {"z": ("F32", (1,))}, recipe(("*.weight", INT4), stacked=True))
 
     assert [(blob.name, blob.is_group) for blob in made.blobs] == [
-        (f"{EXPERTS}.up.weight", False),
         ("z", False),
+        (EXPERTS, True),
     ]
+
+
+def test_stacks_of_one_type_say_it_once():
+    (blob,) = plan(experts(), recipe(("*", INT4), stacked=True)).blobs
+
+    header = json.loads(blob.header[8:])
+    assert header["__metadata__"] == {"quant_type": "int4", "group_size": "32"}
+
+
+@pytest.mark.parametrize(("count", "kinds"), [(3, {None}), (4, {INT4})])
+def test_the_elements_of_a_stack_count_together(count, kinds):
+    large = Rule(("*",), INT4, "large", min_elements=1024, optional=True)
+    made = plan(experts(count), Recipe("r", (large, *PLAIN.rules), stacked=True))
+
+    assert {tensor.target for tensor in made.tensors} == kinds
 
 
 def test_experts_that_are_kept_can_be_stacked():
@@ -503,12 +534,12 @@ def test_s63_a_type_without_bias_makes_none():
 
 def test_s63_a_generated_part_may_not_meet_another_blob_s_tensor():
     tensors = {
-        f"{EXPERTS}.0.up": ("BF16", (2, 64)),
-        f"{EXPERTS}.1.up": ("BF16", (2, 64)),
-        f"{EXPERTS}.up.scale": ("BF16", (2,)),
+        f"{EXPERTS}.0.up.weight": ("BF16", (2, 64)),
+        f"{EXPERTS}.1.up.weight": ("BF16", (2, 64)),
+        f"{EXPERTS}.up.weight.scale": ("BF16", (2,)),
     }
 
-    with pytest.raises(InputError, match=rf"a part of `{EXPERTS}\.up`"):
+    with pytest.raises(InputError, match=rf"a part of `{EXPERTS}\.up\.weight`"):
         plan(tensors, recipe(("*.up", INT4), stacked=True))
 
 

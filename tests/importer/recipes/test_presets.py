@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+import re
 from math import prod
 
 import pytest
@@ -10,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from importer.codecs.spec import parse_target
+from importer.recipes.depths import Depths
 from importer.recipes.options import parse_options
-from importer.recipes.rule import Depths
 from importer.sources.classification import Classification, SourceKind
+from tests.importer.builders import MODELS as FIXTURE_MODELS
 
 COLUMNS = ("default int4", "default int8", "default nvfp4", "ollama int4", "ollama nvfp4")
 
@@ -71,7 +75,7 @@ MODELS = {
         model.layers.0.mlp.gate_up_proj.base_layer.weight       16384x3072    =
     """,
     "DbrxForCausalLM": """
-        transformer.blocks.0.ffn.experts.mlp.w1                 172032x6144   int4 int8 nvfp4 - -
+        transformer.blocks.0.ffn.experts.mlp.w1                 172032x6144   int4 int8 nvfp4 int4/64 nvfp4
         transformer.blocks.0.ffn.router.layer.weight            16x6144       - - - int4/64 nvfp4
         transformer.blocks.0.norm_attn_norm.attn.Wqkv.weight    8192x6144     int4 int8 nvfp4 - -
         transformer.blocks.0.norm_attn_norm.norm_1.weight       6144          - - - - -
@@ -108,9 +112,9 @@ MODELS = {
         model.layers.0.mlp.router.weight                        32x2880       - - - int4/64 nvfp4
         model.layers.0.mlp.router.bias                          32            - - - - -
         model.layers.0.mlp.experts.gate_up_proj                 32x2880x5760  =
-        model.layers.0.mlp.experts.gate_up_proj_bias            32x5760       - - - - -
+        model.layers.0.mlp.experts.gate_up_proj_bias            32x5760       - - - int4/64 nvfp4
         model.layers.0.mlp.experts.down_proj                    32x2880x2880  int8 int8 nvfp4 int8 nvfp4
-        model.layers.0.mlp.experts.down_proj_bias               32x2880       - - - - -
+        model.layers.0.mlp.experts.down_proj_bias               32x2880       - - - int8 nvfp4
     """,
     "Qwen2VLForConditionalGeneration": """
         visual.patch_embed.proj.weight                          1280x3x2x14x14 - - - - -
@@ -251,9 +255,19 @@ def becomes(recipe, name, shape, depths):
     return "-" if target is None else str(target)
 
 
+def depths_of(names):
+    """With a configuration that has as many layers as the names tell."""
+    names = list(names)
+    found = [int(one[1]) for one in map(LAYER.search, names) if one]
+    return Depths(names, {"num_hidden_layers": max(found, default=-1) + 1})
+
+
+LAYER = re.compile(r"layers\.(\d+)\.")
+
+
 def check(table, found, columns):
     rows = list(read_table(table))
-    depths = Depths(name for name, _, _ in rows)
+    depths = depths_of(name for name, _, _ in rows)
     for column, word in enumerate(columns):
         preset, type_ = word.split()
         recipe = parse_options(type_, recipe=preset).resolve(found)
@@ -322,13 +336,15 @@ def test_ollama_is_what_its_policy_says(architecture, type_):
             for word in (".experts.", ".mlp.switch_mlp.", ".mlp.shared_experts.",
                          ".mixer.shared_experts.")
         )  # fmt: skip
-        skipped = ("embed", "norm", "ln_", "audio_tower", "vision", "visual")
+        skipped = ("embed", "norm", "ln_", "audio_tower")
         gates = (".mlp.gate.weight", ".mixer.gate.weight", ".shared_expert_gate.weight",
                  ".router.proj.weight")  # fmt: skip
-        if any(word in name for word in skipped) or name.endswith((".bias", "_bias", *gates)):
+        if not is_stack and any(word in name for word in skipped):
+            return "-"
+        if name.endswith((".bias", *gates)) or "vision" in name or "visual" in name:
             return "-"
         is_matrix = name.endswith(".weight") and len(shape) == 2
-        if not (is_matrix or (is_stack and len(shape) == 3)) or prod(shape) < 1024:
+        if not (is_matrix or (is_stack and len(shape) in {2, 3})) or prod(shape) < 1024:
             return "-"
         if "Qwen3Next" in architecture and ".linear_attn.in_proj_ba" in name:
             return "-"
@@ -440,3 +456,39 @@ def test_what_the_default_keeps_says_why(name, shape, reason):
     decision = parse_options("int4").resolve(facts()).decide(name, "BF16", shape, Depths(()))
 
     assert (decision.target, decision.reason) == (None, reason)
+
+
+# Ollama's own decisions, run as a program at fb3076099 (0.33.0-rc2).
+
+DECISIONS = FIXTURE_MODELS.parent / "ollama" / "decisions.jsonl.gz"
+
+
+def decided_by_ollama():
+    with gzip.open(DECISIONS, "rt", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def test_the_recipe_ollama_decides_what_ollama_decides():
+    count, differences = 0, {}
+    for case in decided_by_ollama():
+        config, tensors = case["config"], case["tensors"]
+        depths = Depths((name for name, _, _ in tensors), config)
+        found = Classification(
+            SourceKind.MODEL,
+            (config.get("architectures") or [""])[0],
+            config.get("model_type", ""),
+            None, None, None, (),
+        )  # fmt: skip
+        for type_, expected in case["decisions"].items():
+            recipe = parse_options(type_, recipe="ollama").resolve(found)
+            for (name, dtype, shape), theirs in zip(tensors, expected, strict=True):
+                target = recipe.decide(name, dtype, tuple(shape), depths).target
+                ours = "keep" if target is None else target.name
+                count += 1
+                if ours != theirs:
+                    differences.setdefault((dtype, name), []).append((ours, theirs == type_))
+
+    assert count == 55_430
+    # It casts integers to BF16 and quantizes them, which loses what they are: not followed.
+    assert set(differences) == {("I64", "i64.weight"), ("U8", "u8.weight")}
+    assert all(ours == "keep" for pairs in differences.values() for ours, _ in pairs)

@@ -48,7 +48,7 @@ def again(found, facts=FACTS, file=None):
             rules=found.rules,
             roles=found.roles,
             misaligned=None if found.misaligned is Misaligned.KEEP else found.misaligned,
-            stacked=found.stacked or None,
+            stacked=found.stacked,
             allow_nonfinite=found.allow_nonfinite,
         ),
         facts,
@@ -82,7 +82,7 @@ def requests(draw):
         rules=["=".join(rule) for rule in rules],
         roles=roles,
         misaligned=draw(st.sampled_from([None, Misaligned.ADJUST])),
-        stacked=draw(st.sampled_from([None, True])),
+        stacked=draw(st.sampled_from([None, True, False])),
         allow_nonfinite=draw(st.booleans()),
     )
 

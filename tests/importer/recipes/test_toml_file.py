@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from cli.hints import hint_for
 from importer.codecs.spec import parse_target
+from importer.recipes.depths import Depths
 from importer.recipes.recipe import Misaligned
-from importer.recipes.rule import Depths, Rule
+from importer.recipes.rule import Rule
 from importer.recipes.toml_file import presets, read_document, read_recipe
 from store.errors import InputError, NotFoundError
 from tests.importer.builders import REPOSITORY
 
-NO_FACTS = {"architecture": (), "kind": ()}
+NO_FACTS = {"architecture": [], "class": [], "kind": []}
 RULE = '[[rule]]\nmatch = "*.weight"\ntype = "int4"\n'
 
 

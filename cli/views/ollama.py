@@ -1,0 +1,95 @@
+"""Which Ollama runs a model, in words, and the flags that help where none does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from importer.recipes.runtimes import TYPES, Obstacle, RunsIn, runs_in
+from store.text import printable
+
+if TYPE_CHECKING:
+    from importer.models.description import Description
+    from importer.planning.plan import Plan
+
+
+def runs_of_plan(plan: Plan) -> RunsIn:
+    """Tell which Ollama runs what a plan makes."""
+    facts = plan.classification
+    return runs_in(
+        facts.architecture or facts.family,
+        str(facts.kind),
+        [tensor.quant.name for tensor in plan.tensors if tensor.quant is not None],
+        prequantized=facts.scheme,
+        has_packed_experts=any(_is_packed(tensor.key) for tensor in plan.tensors),
+    )
+
+
+def runs_of_model(model: Description) -> RunsIn | None:
+    """Tell which Ollama runs a stored model, or None for one that is not made of tensors."""
+    if not model.tensors:
+        return None
+    return runs_in(
+        model.architecture,
+        model.record.kind,
+        [tensor.quant for tensor in model.tensors if tensor.quant is not None],
+        prequantized=model.prequantized,
+        has_packed_experts=any(_is_packed(tensor.name) for tensor in model.tensors),
+    )
+
+
+def words(found: RunsIn) -> str:
+    """Say it in one line, without a flag."""
+    if found.version:
+        return f"Ollama {found.version} and later"
+    return f"no Ollama: {'; '.join(_why(*obstacle) for obstacle in found.obstacles)}"
+
+
+def warning(found: RunsIn) -> str | None:
+    """Say what keeps Ollama from running a model, and which flag helps; None for nothing.
+
+    An architecture that Ollama does not have is not warned of: nothing would help, and the plan
+    and `show` tell it.
+    """
+    obstacles = [one for one in found.obstacles if one[0] is not Obstacle.ARCHITECTURE]
+    if not obstacles:
+        return None
+    helps = [_HELP[what] for what, _ in obstacles]
+    unique = list(dict.fromkeys(text for text in helps if text))
+    why = "; ".join(_why(*obstacle) for obstacle in obstacles)
+    return f"no Ollama runs this: {why}" + (f" ({'; '.join(unique)})" if unique else "")
+
+
+def document(found: RunsIn | None) -> dict[str, object] | None:
+    """Return what `--json` says of it."""
+    if found is None:
+        return None
+    obstacles = [{"kind": str(kind), "what": what} for kind, what in found.obstacles]
+    return {"ollama": found.version or None, "obstacles": obstacles}
+
+
+def _why(obstacle: Obstacle, what: str) -> str:
+    what = printable(what)
+    match obstacle:
+        case Obstacle.TYPE:
+            return f"its runner has no {what}"
+        case Obstacle.PACKED:
+            return f"its loader of {what} wants experts stacked"
+        case Obstacle.PREQUANTIZED:
+            return f"it does not read arrays of {what} as they came"
+        case Obstacle.PIPELINE:
+            return f"it makes no images since the version after {what}"
+    return f"it has no {what}" if what else "nothing tells the architecture"
+
+
+_HELP = {
+    Obstacle.TYPE: f"`-q` with {', '.join(TYPES[:-1])} or {TYPES[-1]} helps",
+    Obstacle.PACKED: "`--experts stacked` helps",
+    Obstacle.PREQUANTIZED: "`-q int4` on the original checkpoint helps",
+    Obstacle.PIPELINE: "",
+}
+
+
+def _is_packed(name: str) -> bool:
+    from importer.planning.groups import stack_of
+
+    return stack_of(name) is not None

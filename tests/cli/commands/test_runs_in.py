@@ -1,0 +1,91 @@
+"""`create` warns of what Ollama cannot run, and `show` says which Ollama runs a model."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.cli.runner import run
+from tests.importer.builders import MODELS, model
+
+LLAMA = MODELS / "tiny-llama"
+EXPERTS = {
+    f"model.layers.0.mlp.experts.{n}.up_proj.weight": ("BF16", (32, 64)) for n in range(3)
+}
+
+
+def moe(path, architecture):
+    return model(path, EXPERTS, config={"architectures": [architecture], "model_type": "x"})
+
+
+def test_a_model_that_runs_says_since_when(store):
+    made = run("create", "m", LLAMA, store=store).succeeded()
+
+    assert "no Ollama" not in made.stderr
+    assert "runs in             Ollama 0.19.0 and later" in run("show", "m", store=store).stdout
+
+
+@pytest.mark.parametrize("words", [[], ["--dry-run"]])
+def test_a_type_that_the_runner_lacks_is_told_with_one_that_helps(store, words):
+    made = run("create", "m", LLAMA, "-q", "int3", *words, store=store).succeeded()
+
+    text = made.stdout + made.stderr
+    (line,) = [line for line in text.split("\n") if line.startswith("warning: no Ollama")]
+    assert "its runner has no int3" in line
+    assert "`-q` with int4" in line
+
+
+def test_experts_are_stacked_where_ollama_wants_that_and_the_plan_says_so(store, tmp_path):
+    source = moe(tmp_path / "s", "Cohere2MoeForCausalLM")
+
+    plan = run("create", "m", source, "--dry-run", store=store).succeeded()
+    assert (
+        "experts are stacked: Ollama reads nothing else of Cohere2MoeForCausalLM" in plan.stdout
+    )
+    assert "runs in Ollama 0.30.10 and later" in plan.stdout
+    told = run("create", "m", source, "--dry-run", "--json", store=store).document
+    assert told["experts"] == "stacked"
+    assert told["runs_in"] == {"ollama": "0.30.10", "obstacles": []}
+
+    run("create", "m", source, store=store).succeeded()
+    layers = run("show", "m", "--json", store=store).document["layers"]
+    assert "model.layers.0.mlp.experts" in [layer.get("name") for layer in layers]
+
+
+def test_packed_experts_that_ollama_does_not_read_are_told(store, tmp_path):
+    source = moe(tmp_path / "s", "Cohere2MoeForCausalLM")
+
+    made = run("create", "m", source, "--experts", "packed", store=store).succeeded()
+
+    assert "wants experts stacked (`--experts stacked` helps)" in made.stderr
+    assert "wants experts stacked" in run("show", "m", store=store).stdout
+    found = run("show", "m", "--json", store=store).document["runs_in"]
+    assert found == {
+        "ollama": None,
+        "obstacles": [{"kind": "packed", "what": "Cohere2MoeForCausalLM"}],
+    }
+
+
+def test_an_architecture_that_ollama_lacks_is_shown_and_not_warned_of(store, tmp_path):
+    source = moe(tmp_path / "s", "BertModel")
+
+    made = run("create", "m", source, store=store).succeeded()
+
+    assert "Ollama" not in made.stderr
+    assert "no Ollama: it has no BertModel" in run("show", "m", store=store).stdout
+
+
+def test_a_pipeline_is_told_to_make_no_images_any_more(store):
+    made = run("create", "m", MODELS / "tiny-pipeline", store=store).succeeded()
+
+    assert "no images since the version after 0.32.5" in made.stderr
+
+
+def test_a_hostile_architecture_is_printable(store, tmp_path):
+    source = moe(tmp_path / "s", "\x1b[2J")
+
+    run("create", "m", source, store=store).succeeded()
+
+    assert "\x1b" not in run("show", "m", store=store).stdout
+    assert json.dumps(run("show", "m", "--json", store=store).document)
