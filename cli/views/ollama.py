@@ -84,7 +84,7 @@ def _why(obstacle: Obstacle, what: str) -> str:
 _HELP = {
     Obstacle.TYPE: f"`-q` with {', '.join(TYPES[:-1])} or {TYPES[-1]} helps",
     Obstacle.PACKED: "`--experts stacked` helps",
-    Obstacle.PREQUANTIZED: "`-q int4` on the original checkpoint helps",
+    Obstacle.PREQUANTIZED: "`-q repack` or `-q int4` helps",
     Obstacle.PIPELINE: "",
 }
 

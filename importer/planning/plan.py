@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from importer.codecs.base import Codec, Part, Transcoder
-from importer.codecs.registry import codec_for
-from importer.codecs.registry import codec_for, stored_type, transcoder_for
+from importer.codecs.registry import codec_for, transcoder_for, type_held
 from importer.codecs.spec import QuantSpec, Target
 from importer.codecs.transcode import CopyParts, Repack
 from importer.recipes.recipe import Decision, Recipe
@@ -58,7 +57,9 @@ class TensorPlan(NamedTuple):
         Raises:
             UnsupportedError: nothing makes such parts of such arrays.
         """
-        transcoder = transcoder_for(decision.target, sources[0].decoder)
+        decoder, target = sources[0].decoder, decision.target
+        exact = target is not None and target == type_held(decoder, sources[0].shape)
+        transcoder = transcoder_for(target, decoder, exact=exact)
         return cls(name, shape, sources, decision, transcoder, _parts(transcoder, shape))
 
     @property
@@ -133,6 +134,8 @@ class Outcome(NamedTuple):
     source_nbytes: int
     nbytes: int
     layers: tuple[str, ...]
+
+
 @functools.lru_cache(4096)
 def _parts(transcoder: Transcoder, shape: tuple[int, ...]) -> tuple[Part, ...]:
     return transcoder.parts(shape)

@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from importer.codecs.base import Part, Transcoder
-from importer.codecs.registry import transcoder_for, type_held
-from importer.planning.groups import joins, prefix_of, stacks_of
-from importer.planning.plan import BlobPlan, FilePlan, Plan, TensorPlan
-from importer.recipes.recipe import Decision, Packed, Recipe
-from importer.recipes.rule import Depths
+from importer.codecs.registry import type_held
 from importer.planning.layout import Shared, copies_of, packed, stack_name, stacked
 from importer.planning.plan import BlobPlan, FilePlan, Plan, TensorPlan
 from importer.recipes.depths import Depths
-from importer.recipes.recipe import Decision, Recipe
+from importer.recipes.recipe import Decision, Packed, Recipe
 from importer.sources.classification import Classification
 from importer.sources.configuration import computed_in
 from importer.sources.inventory import Inventory
@@ -34,36 +29,23 @@ def make_plan(inventory: Inventory, classification: Classification, recipe: Reci
         UnsupportedError: more tensors than a manifest may name, or quantized already.
     """
     _check_not_quantized(inventory, recipe)
-    if inventory.is_decoded and (
-        not recipe.is_plain or all(tensor.is_ours for tensor in inventory.tensors)
-    ):
-        classification = replace(classification, scheme=None)  # nothing is left of it
-    _check_not_quantized(classification, recipe)
     copies = copies_of(inventory.tensors if recipe.stacked else ())
     tensors: list[TensorPlan] = []
     config = inventory.configs.get("", {})
     depths = Depths((tensor.name for tensor in inventory.tensors), config)
     decisions: dict[tuple[object, ...], Decision] = {}
     for tensor in inventory.tensors:
-        decision = _decide(recipe, tensor, depths, inventory)
+        decision = _decide(recipe, tensor, depths, inventory, copies[stack_name(tensor)] or 1)
         # A few decisions serve 100 000 tensors. By index: a rule may have 100 globs.
         key = (decision.rule.index, *decision[2:], decision.target)
         decision = decisions.setdefault(key, decision)
         if tensor.is_ours or decision.target is not None:
-            tensors.append(_plan_tensor(tensor.name, tensor.shape, (tensor,), decision))
+            tensors.append(TensorPlan.of(tensor.name, tensor.shape, (tensor,), decision))
         else:  # what a scheme made of several arrays stays those arrays
-            arrays = (_plan_tensor(a.name, a.shape, (a,), decision) for a in tensor.stored())
+            arrays = (TensorPlan.of(a.name, a.shape, (a,), decision) for a in tensor.stored())
             tensors += [array._replace(part_of=tensor) for array in arrays]
     if inventory.is_decoded and all(plan.part_of is None for plan in tensors):
         classification = replace(classification, scheme=None)  # nothing is left of it
-        decision = _decide(recipe, tensor, depths, copies[stack_name(tensor)] or 1)
-        # A few decisions serve 100 000 tensors. By index: a rule may have 100 globs.
-        key = (decision.rule.index, *decision[2:], decision.target)
-        decision = decisions.setdefault(key, decision)
-        # What a scheme made of several arrays and nobody wants otherwise stays those arrays.
-        is_whole = tensor.is_ours or decision.target is not None
-        sources = (tensor,) if is_whole else tensor.stored()
-        tensors += [TensorPlan.of(one.name, one.shape, (one,), decision) for one in sources]
     used = {decision.rule.index for decision in decisions.values()}
     recipe.check_used(used, [tensor.name for tensor in inventory.tensors])
     prequantized = classification.scheme is not None
@@ -86,110 +68,23 @@ def make_plan(inventory: Inventory, classification: Classification, recipe: Reci
 
 
 def _decide(
-    recipe: Recipe, tensor: SourceTensor, depths: Depths, inventory: Inventory
+    recipe: Recipe, tensor: SourceTensor, depths: Depths, inventory: Inventory, copies: int
 ) -> Decision:
     """Decide what becomes of a tensor; the reason says what it was, if that was packed."""
     if tensor.is_plain:
-        return recipe.decide(tensor.name, tensor.dtype, tensor.shape, depths)
+        return recipe.decide(tensor.name, tensor.dtype, tensor.shape, depths, copies=copies)
     held_by = type_held(tensor.decoder, tensor.shape)
-    packed = Packed(tensor.stored_as, held_by, computed_in(inventory.config_of(tensor)))
-    decision = recipe.decide(tensor.name, tensor.dtype, tensor.shape, depths, packed)
-    if decision.target is None:
-def _decide(recipe: Recipe, tensor: SourceTensor, depths: Depths, copies: int) -> Decision:
-    """Decide what becomes of a tensor; the reason says what it was, if that was packed."""
+    stored = Packed(tensor.stored_as, held_by, computed_in(inventory.config_of(tensor)))
     decision = recipe.decide(
-        tensor.name, tensor.dtype, tensor.shape, depths, is_plain=tensor.is_plain, copies=copies
+        tensor.name, tensor.dtype, tensor.shape, depths, stored, copies=copies
     )
-    if tensor.is_plain or decision.target is None:
+    if decision.target is None:
         return decision
-    same = str(decision.target) == packed.kind
-    before = f"it is {packed.kind} already" if same else f"was {packed.kind}"
+    same = str(decision.target) == stored.kind
+    before = f"it is {stored.kind} already" if same else f"was {stored.kind}"
     return decision._replace(reason=f"{decision.reason}; {before}")
 
 
-def _plan_tensor(
-    name: str, shape: tuple[int, ...], sources: tuple[SourceTensor, ...], decision: Decision
-) -> TensorPlan:
-    decoder, target = sources[0].decoder, decision.target
-    exact = target is not None and target == type_held(decoder, sources[0].shape)
-    transcoder = transcoder_for(target, decoder, exact=exact)
-    return TensorPlan(name, shape, sources, decision, transcoder, _parts(transcoder, shape))
-
-
-@functools.lru_cache(4096)
-def _parts(transcoder: Transcoder, shape: tuple[int, ...]) -> tuple[Part, ...]:
-    return transcoder.parts(shape)
-
-
-def _stack_all(tensors: list[TensorPlan]) -> tuple[list[TensorPlan], list[str]]:
-    """Stack what experts have in common; say what cannot be stacked."""
-    below: dict[str, list[TensorPlan]] = {}
-    made: list[TensorPlan] = []
-    notes: list[str] = []
-    for plan in tensors:
-        prefix = _prefix(plan)
-        (made if prefix is None else below.setdefault(prefix, [])).append(plan)
-    for prefix, members in below.items():
-        stacked, told = _stack(prefix, members)
-        made += stacked
-        notes += told
-    return sorted(made, key=_bytewise), notes
-
-
-def _stack(group: str, members: list[TensorPlan]) -> tuple[Iterable[TensorPlan], list[str]]:
-    # Each projection of all experts becomes one tensor [experts, ...].
-    by_name = {member.name: member for member in members}
-    notes = []
-    for name, experts in stacks_of(group, by_name).items():
-        if not experts:
-            notes.append(f"the experts of `{name}` are not stacked: numbers are missing")
-            continue
-        plans = [by_name[expert] for expert in experts]
-        first = plans[0]
-        alike = {(plan.sources[0].decoder, plan.shape, plan.target) for plan in plans}
-        if len(alike) > 1:
-            notes.append(f"the experts of `{name}` are not stacked: they are not all alike")
-            continue
-        if name in by_name:
-            notes.append(f"the experts of `{name}` are not stacked: there is such a tensor")
-            continue
-        for expert in experts:
-            del by_name[expert]
-        sources = tuple(source for plan in plans for source in plan.sources)
-        shape = (len(plans), *first.shape)
-        by_name[name] = _plan_tensor(name, shape, sources, first.decision)
-    return by_name.values(), notes
-
-
-def _part(
-    tensors: list[TensorPlan], *, prequantized: bool
-) -> tuple[list[TensorPlan], dict[str, list[TensorPlan]]]:
-    """Part tensors, which are sorted, into those with a blob of their own and groups."""
-    singles: list[TensorPlan] = []
-    groups: dict[str, list[TensorPlan]] = {}
-    for plan in tensors:
-        prefix = _prefix(plan)
-        if prefix is None or not joins(plan.name, plan.shape, prequantized=prequantized):
-            singles.append(plan)
-        else:
-            groups.setdefault(prefix, []).append(plan)
-    # A single tensor is not a group.
-    singles += [members[0] for members in groups.values() if len(members) == 1]
-    groups = {name: members for name, members in groups.items() if len(members) > 1}
-    return sorted(singles, key=_bytewise), groups
-
-
-def _prefix(plan: TensorPlan) -> str | None:
-    # Of the key: a component called `layers.0` is not a block.
-    prefix = prefix_of(plan.key)
-    return None if prefix is None else plan.name.removesuffix(plan.key) + prefix
-
-
-def _bytewise(plan: TensorPlan) -> bytes:
-    return plan.name.encode()
-
-
-def _plan_blob(name: str, tensors: tuple[TensorPlan, ...], *, is_group: bool) -> BlobPlan:
 def _plan_blob(blob: Shared) -> BlobPlan:
     entries = [
         (plan.key + part.suffix, part.dtype, part.shape, part.nbytes)

@@ -103,7 +103,6 @@ class Recipe:
         depths: Depths,
         packed: Packed | None = None,
         *,
-        is_plain: bool = True,
         copies: int = 1,
     ) -> Decision:
         """Decide what becomes of a tensor.
@@ -111,7 +110,6 @@ class Recipe:
         Args:
             dtype: of its values.
             packed: how these are packed, or None where they are stored as they are.
-            is_plain: whether these are stored as such, and not as codes and scales.
             copies: tensors of this shape that become one.
 
         Raises:

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from importer.codecs.spec import GROUP_SIZES, QUANT_TYPES, FloatType, Mode, with_group_size
-from importer.codecs.spec import GROUP_SIZES, QUANT_TYPES, Downcast, Mode, with_group_size
 from importer.recipes.depths import Depths, Layers
 from importer.recipes.document import from_document, to_document, to_toml
 from importer.recipes.options import parse_options

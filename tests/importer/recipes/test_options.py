@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from importer.codecs.spec import FloatType, parse_target
-from importer.codecs.spec import Downcast, parse_target
 from importer.recipes.depths import Depths
 from importer.recipes.options import parse_options
 from importer.recipes.recipe import Misaligned

@@ -11,12 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from importer.codecs.spec import DECODE, QUANT_TYPES, REPACK, FloatType, parse_target
-from importer.recipes.recipe import PLAIN, Misaligned, Packed, Recipe
-from importer.recipes.rule import Depths, Layers, Origin, Rule, ranges
-from importer.codecs.spec import QUANT_TYPES, Downcast, parse_target
 from importer.recipes.depths import Depths, Layers, ranges
-from importer.recipes.recipe import PLAIN, Misaligned, Recipe
-from importer.recipes.rule import Rule
+from importer.recipes.recipe import PLAIN, Misaligned, Packed, Recipe
+from importer.recipes.rule import Origin, Rule
 from store.errors import InputError, UsageError
 from store.tensorfile import elements
 
