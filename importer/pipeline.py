@@ -28,6 +28,7 @@ from importer.sources.location import HubRepository, StoredModel
 from store import BlobRef, CommitOutcome, Digest, Layer, Manifest, MediaType, ModelName, Store
 from store.errors import InputError, UsageError
 from store.manifest import CONFIG_MEDIA_TYPE
+from store.text import printable
 from store.writer import BlobsGoneError
 
 _NO_REPORT: Final = "there is nothing to report: no tensor is quantized"
@@ -171,19 +172,20 @@ def _known(plan: Plan, store: Store, reuse: Reuse) -> list[BlobRef | None]:
 def _inventory(
     request: ImportRequest, store: Store, listen: Listener, *, only_headers: bool
 ) -> Iterator[Inventory]:
-    source, variant = request.source, request.variant
+    source, variant, apart = request.source, request.variant, request.takes_apart
     if isinstance(source, StoredModel):
         from importer.sources.stored.source import read_stored  # noqa: PLC0415 - as below
 
-        yield read_stored(store, source.name)
+        yield read_stored(store, source.name, apart=apart)
         return
     if isinstance(source, HubRepository):
+        variant = _one_variant(source, variant)
         from importer.hub.fetch import fetched  # noqa: PLC0415 - 5 ms that few imports need
 
         with fetched(source, variant, listen, only_headers=only_headers) as tree:
-            yield take_inventory(tree, variant, as_arrays=request.as_arrays)
+            yield take_inventory(tree, variant, as_arrays=request.as_arrays, apart=apart)
     else:
-        yield read_inventory(source, variant, as_arrays=request.as_arrays)
+        yield read_inventory(source, variant, as_arrays=request.as_arrays, apart=apart)
 
 
 def _report(
@@ -194,6 +196,16 @@ def _report(
 
     refs = [done.ref for done in written[: len(plan.blobs)]]
     return quality_bytes(measure(store, plan, refs, threads, listen))
+
+
+def _one_variant(source: HubRepository, asked: str | None) -> str | None:
+    if source.variant is not None and asked not in {None, source.variant}:
+        raise UsageError(
+            f"two variants are asked for, `{printable(source.variant)}` and "
+            f"`{printable(str(asked))}`",
+            code="E_USAGE",
+        )
+    return asked or source.variant
 
 
 def _origin(request: ImportRequest, plan: Plan) -> Path | None:
@@ -207,7 +219,7 @@ def _origin(request: ImportRequest, plan: Plan) -> Path | None:
 
 def _layer(job: Job, ref: BlobRef) -> Layer:
     if isinstance(job, FilePlan):
-        return Layer(job.media_type, ref.digest, ref.size, job.file.path)
+        return Layer(job.media_type, ref.digest, ref.size, job.layer_name)
     if job.is_group:
         return Layer(MediaType.TENSOR, ref.digest, ref.size, job.name)
     (tensor,) = job.tensors

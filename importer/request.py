@@ -24,6 +24,7 @@ class ImportRequest:
         report: measure the quantized tensors, and store what was found.
         as_arrays: keep quantized weights as the arrays that they are stored as, as models of
             earlier versions have them.
+        unpack: take tensors out of files that would be kept whole if nothing were asked.
     """
 
     name: ModelName
@@ -36,3 +37,9 @@ class ImportRequest:
     strict: bool = False
     report: bool = False
     as_arrays: bool = False
+    unpack: bool = False
+
+    @property
+    def takes_apart(self) -> bool:
+        """Whether tensors are wanted, and not files that programs load as they are."""
+        return self.unpack or self.recipe not in (PLAIN, QuantizeOptions())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum, unique
 from types import MappingProxyType
@@ -37,6 +38,8 @@ class MediaType(StrEnum):
     QUALITY = "application/vnd.ingot.image.quality"
     LICENSE = "application/vnd.ollama.image.license"
     MODEL = "application/vnd.ollama.image.model"
+    PROJECTOR = "application/vnd.ollama.image.projector"
+    ADAPTER = "application/vnd.ollama.image.adapter"
     TEMPLATE = "application/vnd.ollama.image.template"
     SYSTEM = "application/vnd.ollama.image.system"
     PARAMS = "application/vnd.ollama.image.params"
@@ -45,6 +48,18 @@ class MediaType(StrEnum):
 
 FILE_TYPES: Final = frozenset({MediaType.JSON, MediaType.OLD_CONFIG, MediaType.FILE})
 """Layers that are a file of the source under its relative path; licenses with a name too."""
+
+WHOLE_TYPES: Final = frozenset({MediaType.MODEL, MediaType.PROJECTOR, MediaType.ADAPTER})
+"""Layers that are a whole file of weights; they have no name."""
+
+
+def whole_names(media_types: Iterable[str]) -> Iterator[str]:
+    """Yield what to call each of some whole files: `model`, `projector`, `projector 2`."""
+    count: Counter[str] = Counter()
+    for media_type in media_types:
+        count[media_type] += 1
+        word = media_type.rpartition(".")[2]
+        yield word if count[media_type] == 1 else f"{word} {count[media_type]}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,13 +48,15 @@ def create(
         str,
         typer.Argument(
             metavar="[SOURCE]",
-            help="A directory, a `.safetensors` file, a model in the store, or one on the "
+            help="A directory, a file of weights, a model in the store, or one on the "
             "Hugging Face Hub: hf:org/repo[@revision], hf.co/org/repo or its web address.",
         ),
     ] = ".",
     variant: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Import this variant of the weights, such as fp16."),
+        typer.Option(
+            metavar="NAME", help="Import this variant of the weights, such as fp16 or Q4_K_M."
+        ),
     ] = None,
     quantize: Annotated[
         str | None,
@@ -114,6 +116,13 @@ def create(
             "size, or stop with an error.",
         ),
     ] = None,
+    unpack: Annotated[
+        bool,
+        typer.Option(
+            "--unpack",
+            help="Take the tensors out of a GGUF file, which is kept whole otherwise.",
+        ),
+    ] = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="Fail if a tensor does not fit its rule.")
     ] = False,
@@ -189,6 +198,7 @@ def create(
             rehash=rehash,
             strict=strict,
             report=report,
+            unpack=unpack,
         )
         plan = plan_import(request, opened, listen, only_headers=dry_run)
         if (told := warning(runs_of_plan(plan))) is not None:

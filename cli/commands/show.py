@@ -35,6 +35,10 @@ def show(
         bool,
         typer.Option("--recipe", help="Print only the rules that decided, as a recipe file."),
     ] = False,
+    metadata: Annotated[
+        bool,
+        typer.Option("--metadata", help="Print only what a GGUF file says of itself."),
+    ] = False,
     config: Annotated[bool, typer.Option("--config", help="Print only config.json.")] = False,
     license_: Annotated[
         bool, typer.Option("--license", help="Print only the license.")
@@ -64,6 +68,7 @@ def show(
 
     raw = {
         "recipe": recipe,
+        "metadata": metadata,
         "config": config,
         "license": license_,
         "template": template,
@@ -134,9 +139,26 @@ def _print_quality(
         out(quality_lines(found, glob, order))
 
 
+def _print_metadata(model: Description, *, json: bool) -> None:
+    from cli.views.console import out, out_json
+    from cli.views.description import metadata_document, metadata_lines
+    from store.errors import NotFoundError
+
+    if not model.metadata:
+        message = f"model `{model.name}` has no metadata of a file that it keeps whole"
+        raise NotFoundError(message, code="E_NO_PART")
+    if json:
+        out_json("show", {"name": str(model.name), "metadata": metadata_document(model)})
+    else:
+        out(metadata_lines(model))
+
+
 def _print_raw(store: Store, model: Description, what: str, *, json: bool) -> None:
     from cli.views.console import out, out_json
 
+    if what == "metadata":
+        _print_metadata(model, json=json)
+        return
     texts = _recipe(model) if what == "recipe" else _raw(store, model, what)
     if json:
         out_json("show", {"name": str(model.name), what: "\n".join(texts)})

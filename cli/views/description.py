@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
 from cli.views.collapse import collapse
 from cli.views.ollama import document as runs_document
@@ -13,6 +15,9 @@ from importer.models.description import Description, Share, read_text
 from importer.sources.stored.tensors import StoredTensor
 from store import MediaType, Store
 from store.text import printable, size
+
+if TYPE_CHECKING:
+    from importer.models.whole import MetadataEntry
 
 _PREVIEW_LINES = 2
 
@@ -62,6 +67,43 @@ def tensor_lines(
     ]
     if cells:
         yield from table(cells, indent, right=(3,))
+
+
+def metadata_lines(model: Description) -> Iterator[str]:
+    """Yield a row for each key that a file of weights has; of an array its length."""
+    files = {entry.file for entry in model.metadata}
+    rows = []
+    for entry in model.metadata:
+        shown = _value(entry)
+        where = (entry.file,) if len(files) > 1 else ()
+        rows.append(tuple(map(printable, (*where, entry.key, shown))))
+    yield from table(rows)
+
+
+def metadata_document(model: Description) -> list[dict[str, object]]:
+    """Return the list that `show --metadata --json` prints."""
+    return [
+        {
+            "file": entry.file,
+            "key": entry.key,
+            "type": entry.type if entry.length is None else f"array of {entry.type}",
+            "value": entry.value if _is_json(entry.value) else str(entry.value),
+            "length": entry.length,
+        }
+        for entry in model.metadata
+    ]
+
+
+def _value(entry: MetadataEntry) -> str:
+    if entry.length is not None:
+        return f"[{entry.length:,} x {entry.type}]"
+    value = entry.value
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _is_json(value: object) -> bool:
+    """Return whether a value is not a number that JSON lacks."""
+    return not isinstance(value, float) or math.isfinite(value)
 
 
 def document(store: Store, model: Description, glob: str) -> dict[str, object]:

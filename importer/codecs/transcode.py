@@ -21,7 +21,6 @@ from importer.codecs.base import (
     Span,
 )
 from importer.codecs.plain import Plain
-from importer.codecs.strided import Strided
 from store.fs import Buffer
 from store.tensorblob import WEIGHT
 
@@ -113,9 +112,9 @@ class Recode:
 
 @dataclass(frozen=True, slots=True)
 class Gather:
-    """Keeps the values of a view of an array, in row-major order."""
+    """Keeps values that are stored in another order, of elements or of their bytes."""
 
-    decoder: Strided
+    decoder: Decoder
 
     @property
     def is_lossless(self) -> bool:

@@ -105,7 +105,8 @@ class _Fetch:
                 download(self._hub, self._files[path])
             return self._file(path)
 
-        return needed_of(self._roles, str(self._hub.source), variant, index)
+        sizes = {path: file.size for path, file in self._files.items()}
+        return needed_of(self._roles, str(self._hub.source), variant, index, sizes)
 
     def _file(self, path: str) -> SourceFile:
         file = self._files[path]

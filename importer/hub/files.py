@@ -24,6 +24,7 @@ def needed_of(
     source: str,
     variant: str | None,
     index: Callable[[str], SourceFile],
+    sizes: Mapping[str, int] | None = None,
 ) -> Needed:
     """Return which files an import reads, so that no others are fetched.
 
@@ -32,12 +33,13 @@ def needed_of(
         source: what to call the repository in an error.
         variant: of the weights, such as `fp16`.
         index: makes the shard index at a path readable.
+        sizes: of files in bytes, where they are known.
 
     Raises:
         InputError: the weights are ambiguous or incomplete, or there are none.
         UnsupportedError: they are in a format that is not read.
     """
-    choice = choose(roles, source, variant)
+    choice = choose(roles, source, variant, sizes)
     indexes = {path: index(path) for path in sorted(choice.indexes)}
     return needed(roles, choice, indexes)
 

@@ -12,7 +12,9 @@ from importer.planning.plan import Plan, TensorPlan
 from importer.recipes.document import to_document
 from importer.sources.classification import Classification, SourceKind
 from importer.sources.file import SourceFile
+from importer.sources.inventory import Inventory
 from importer.sources.stored import RECORD_KEY
+from importer.sources.whole import WholeModel
 from store.json import Json, dumps, sorted_keys
 
 _NO_DECIMAL: Final = 100
@@ -27,6 +29,8 @@ def config_bytes(plan: Plan) -> bytes:
     bytes everywhere. `importer.sources.stored.record` reads the record back.
     """
     facts = plan.classification
+    if plan.inventory.whole is not None:
+        return dumps(_whole(plan.inventory.whole) | {RECORD_KEY: _record(plan, facts)})
     document: dict[str, Json] = {
         "model_format": "safetensors",
         "model_family": facts.family,
@@ -49,6 +53,22 @@ def config_bytes(plan: Plan) -> bytes:
     return dumps(document)
 
 
+def _whole(model: WholeModel) -> dict[str, Json]:
+    """Return what Ollama's server writes for such a model."""
+    document: dict[str, Json] = {
+        "model_format": model.format,
+        "model_family": model.family,
+        "model_families": [model.family],
+        "model_type": model.size_label,
+        "file_type": model.file_type,
+    }
+    if model.renderer:
+        document["renderer"] = model.renderer
+    if model.parser:
+        document["parser"] = model.parser
+    return document | {"architecture": "amd64", "os": "linux"}
+
+
 def file_type(plan: Plan) -> str:
     """Return the scheme whose arrays are kept, what was asked for, or what most bytes have."""
     if plan.classification.scheme is not None:
@@ -64,12 +84,9 @@ def file_type(plan: Plan) -> str:
 
 
 def _record(plan: Plan, facts: Classification) -> dict[str, Json]:
-    sources = [file.file for file in plan.files]
-    if plan.inventory.model is None:
-        sources += plan.inventory.weights
     record: dict[str, Json] = {
         "encoder": REVISION,
-        "files": [_file(file) for file in sorted(sources, key=lambda file: file.path.encode())],
+        "files": [_file(file) for file in _sources(plan)],
         "kind": str(facts.kind),
         "recipe": to_document(plan.recipe),
     }
@@ -79,18 +96,34 @@ def _record(plan: Plan, facts: Classification) -> dict[str, Json]:
         record["prequantized"] = facts.scheme
         if not all(source.is_plain for tensor in plan.tensors for source in tensor.sources):
             record["joined"] = True  # comparing and rebuilding make the same tensors
-    if plan.inventory.variant is not None:
-        record["variant"] = plan.inventory.variant  # comparing and rebuilding read the same
-    if (origin := plan.inventory.origin) is not None:
-        record["hub"] = {"commit": origin.commit, "repository": origin.repository}
-    if plan.inventory.model is not None:
-        record["model"] = str(plan.inventory.model)
+    if plan.inventory.is_apart:
+        record["unpacked"] = True  # likewise
+    record.update(_origin(plan.inventory))
     if facts.kind is SourceKind.PIPELINE:
         record["components"] = list(plan.inventory.components)
     runs = list(_source_dtypes(plan))
     if any(dtype is not None for dtype, _ in runs):
         record["source_dtypes"] = [list(run) for run in runs]
     return sorted_keys(record)
+
+
+def _origin(inventory: Inventory) -> Iterator[tuple[str, Json]]:
+    """Yield what tells where the model came from, and which of the weights there."""
+    if inventory.variant is not None:
+        yield "variant", inventory.variant  # comparing and rebuilding read the same
+    if (origin := inventory.origin) is not None:
+        yield "hub", {"commit": origin.commit, "repository": origin.repository}
+    if inventory.model is not None:
+        yield "model", str(inventory.model)
+
+
+def _sources(plan: Plan) -> Iterator[SourceFile]:
+    """Yield the files that the model is made from, sorted bytewise by path."""
+    files = {file.file.path: file.file for file in plan.files}
+    if plan.inventory.model is None:
+        files |= {file.path: file for file in plan.inventory.weights}
+    for path in sorted(files, key=str.encode):
+        yield files[path]
 
 
 def _source_dtypes(plan: Plan) -> Iterator[tuple[str | None, int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from importer.sources.dtypes import is_floating
 from importer.sources.lengths import context_length, embedding_length
@@ -13,7 +13,11 @@ from store import Layer, Manifest, MediaType, ModelName, Store, limits
 from store.catalog import StoredManifest
 from store.errors import IngotError, InputError, in_words
 from store.json import Json, JsonError, loads
+from store.manifest import WHOLE_TYPES, whole_names
 from store.tensorfile import elements
+
+if TYPE_CHECKING:  # few models have whole files, and `show` starts quickly
+    from importer.models.whole import MetadataEntry, WholeFile
 
 
 class Share(NamedTuple):
@@ -36,12 +40,13 @@ class Description(NamedTuple):
         config: the configuration blob's document.
         record: what ingot noted in it; empty for models of other programs.
         parameters: exact, from shapes; None where they cannot be told.
-        tensors: every tensor, sorted bytewise by name; none for a GGUF model.
+        tensors: every tensor, sorted bytewise by name.
         dtypes: share of each dtype or quantization type, the largest first.
         components: share of each component of a pipeline, else empty.
         size: bytes of all blobs, each counted once.
         shared: bytes of those that other models name too.
         problems: blobs that could not be described, and why.
+        metadata: what files of weights that the model has whole say of themselves.
     """
 
     stored: StoredManifest
@@ -60,6 +65,7 @@ class Description(NamedTuple):
     size: int
     shared: int
     problems: tuple[str, ...]
+    metadata: tuple[MetadataEntry, ...] = ()
 
     @property
     def name(self) -> ModelName:
@@ -83,17 +89,34 @@ def describe(store: Store, name: ModelName) -> Description:
     config = _document(store, manifest.config, constants=False)
     problems: list[str] = []
     tensors: list[StoredTensor] = []
+    whole = _whole_files(store, manifest, problems)
     for layer in manifest.layers:
         if layer.media_type == MediaType.TENSOR:
             try:
                 tensors += read_layer(store, layer)
             except (IngotError, OSError) as error:
                 problems.append(in_words(error))
-        elif not store.blobs.holds(layer.ref):
+        elif layer.media_type not in WHOLE_TYPES and not store.blobs.holds(layer.ref):
             problems.append(f"blob {layer.digest} is missing or has another size")
     record = record_in(config)
     tensors = sorted(_with_source_dtypes(tensors, record), key=lambda t: t.name.encode())
     source = _source_config(store, manifest)
+    capabilities = _strings(config.get("capabilities"))
+    metadata: tuple[MetadataEntry, ...] = ()
+    if whole:
+        from importer.models.whole import (  # noqa: PLC0415 - as above
+            capabilities_of,
+            lengths_of,
+            metadata_of,
+        )
+
+        tensors += sorted(
+            (tensor for file in whole for tensor in file.tensors),
+            key=lambda tensor: tensor.name.encode(),
+        )
+        source = source or lengths_of(whole)
+        capabilities = capabilities or list(capabilities_of(whole))
+        metadata = tuple(metadata_of(whole))
     prequantized = record.prequantized
     if record.is_empty:  # of another program's model names and dtypes tell
         from importer.sources.schemes import scheme_of  # noqa: PLC0415 - `show` starts quickly
@@ -117,11 +140,29 @@ def describe(store: Store, name: ModelName) -> Description:
         tensors=tuple(tensors),
         dtypes=tuple(_shares((tensor.type_name, tensor) for tensor in tensors)),
         components=tuple(_components(tensors, record)),
-        capabilities=tuple(_strings(config.get("capabilities"))),
+        capabilities=tuple(capabilities),
         size=manifest.nbytes,
         shared=_shared(store, name, manifest),
         problems=tuple(problems),
+        metadata=metadata,
     )
+
+
+def _whole_files(store: Store, manifest: Manifest, problems: list[str]) -> list[WholeFile]:
+    """Read the headers of the files of weights that a model has whole."""
+    layers = [layer for layer in manifest.layers if layer.media_type in WHOLE_TYPES]
+    if not layers:
+        return []
+    from importer.models.whole import read_whole_file  # noqa: PLC0415 - `show` starts quickly
+
+    found = []
+    names = whole_names(layer.media_type for layer in layers)
+    for name, layer in zip(names, layers, strict=True):
+        try:
+            found.append(read_whole_file(store, name, layer))
+        except (IngotError, OSError) as error:
+            problems.append(in_words(error))
+    return found
 
 
 def read_text(store: Store, layer: Layer) -> str:

@@ -52,6 +52,7 @@ class Provenance:
                 variant,
                 threads,
                 as_arrays=self.record.prequantized is not None and not self.record.is_joined,
+                unpack=self.record.is_unpacked,
             )
             for source in self.sources
         )

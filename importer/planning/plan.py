@@ -19,6 +19,7 @@ from importer.sources.inventory import Inventory
 from importer.sources.roles import LeftOut
 from importer.sources.tensor import SourceTensor
 from store import MediaType
+from store.manifest import WHOLE_TYPES
 from store.tensorfile import elements
 
 
@@ -166,8 +167,13 @@ class FilePlan(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Of the layer: the file's relative path."""
+        """The file's relative path."""
         return self.file.path
+
+    @property
+    def layer_name(self) -> str:
+        """Of the layer: none where the media type says it all."""
+        return "" if self.media_type in WHOLE_TYPES else self.file.path
 
     @property
     def nbytes(self) -> int:
@@ -185,7 +191,7 @@ class Plan:
 
     Attributes:
         blobs: sorted as in the manifest: tensors, then groups, each bytewise by name.
-        files: kept byte for byte, sorted by path.
+        files: kept byte for byte: whole models first, the others sorted by path.
         left_out: what is not, and why.
         warnings: sentences for the user.
     """
@@ -246,6 +252,8 @@ class Plan:
     @property
     def parameters(self) -> int | None:
         """Elements of floating tensors; None where packed weights were not understood."""
+        if self.inventory.whole is not None:
+            return self.inventory.whole.parameters
         if self.inventory.scheme is not None and not self.inventory.is_decoded:
             return None
         floating = (t for t in self.inventory.tensors if is_floating(t.dtype))

@@ -14,6 +14,7 @@ from importer.sources.classification import Classification
 from importer.sources.configuration import computed_in
 from importer.sources.inventory import Inventory
 from importer.sources.tensor import SourceTensor
+from importer.sources.whole import WholeModel
 from store import limits
 from store.errors import InputError, UnsupportedError
 from store.tensorblob import quant_metadata
@@ -28,6 +29,8 @@ def make_plan(inventory: Inventory, classification: Classification, recipe: Reci
         UsageError: a rule of the user's decides nothing.
         UnsupportedError: more tensors than a manifest may name, or quantized already.
     """
+    if inventory.whole is not None:
+        return _keep_whole(inventory, inventory.whole, classification, recipe)
     _check_not_quantized(inventory, recipe)
     copies = copies_of(inventory.tensors if recipe.stacked else ())
     tensors: list[TensorPlan] = []
@@ -58,13 +61,23 @@ def make_plan(inventory: Inventory, classification: Classification, recipe: Reci
     blobs = [_plan_blob(blob) for blob in layout.blobs]
     _check_names(blobs)
     _check_keys(blobs)
-    files = tuple(
-        FilePlan(file, file.role.media_type)
-        for file in inventory.files
-        if file.role.media_type is not None
-    )
     warnings = (*_warnings(blobs, inventory, recipe), *layout.notes)
+    files = tuple(_kept_files(inventory))
     return Plan(inventory, classification, recipe, tuple(blobs), files, warnings)
+
+
+def _keep_whole(
+    inventory: Inventory, whole: WholeModel, classification: Classification, recipe: Recipe
+) -> Plan:
+    """Plan a layer for each file of weights, and no tensor."""
+    files = (*(FilePlan(*layer) for layer in whole.layers), *_kept_files(inventory))
+    return Plan(inventory, classification, recipe, (), files, inventory.notes)
+
+
+def _kept_files(inventory: Inventory) -> Iterator[FilePlan]:
+    for file in inventory.files:
+        if file.role.media_type is not None:
+            yield FilePlan(file, file.role.media_type)
 
 
 def _decide(

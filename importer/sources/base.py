@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from importer.sources.file import SourceFile
 from importer.sources.naming import WeightsName
 from importer.sources.roles import LeftOut
 from importer.sources.tensor import SourceTensor
+from importer.sources.whole import WholeModel
+
+if TYPE_CHECKING:  # the room is entered when there is such a file
+    from importer.formats.gguf.header import Header
 
 ReadRange = Callable[[int, int], bytes]
 """Gives the bytes of a file from the first offset to before the second."""
@@ -46,12 +50,17 @@ class Contents:
             blocks) gives each the decoder that reads it. Schemes join them later.
         metadata: what each file says about itself (safetensors' `__metadata__`), by path.
         notes: what the user should know, a sentence each.
+        headers: of GGUF files, by path: metadata with its types, and where its arrays are.
+        whole: what the files become when they are kept as they are, in a format whose files
+            programs load so; else None.
     """
 
     files: tuple[SourceFile, ...]
     tensors: tuple[SourceTensor, ...]
     metadata: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    headers: Mapping[str, Header] = field(default_factory=dict)
+    whole: WholeModel | None = None
 
 
 class SourceFormat(Protocol):

@@ -20,6 +20,10 @@ TOKENIZER: Final = "tokenizer_config.json"
 JINJA: Final = "chat_template.jinja"
 
 
+_DIGITS: Final = 10
+"""Of a length that makes sense."""
+
+
 @unique
 class SourceKind(StrEnum):
     """How a checkpoint is laid out."""
@@ -69,6 +73,8 @@ def classify(inventory: Inventory, parser: str = "") -> Classification:
     """
     kind = _kind(inventory)
     config: Document = inventory.configs.get("", {})
+    if not config:
+        config = _of_metadata(inventory)
     chat = chat_of(config, chat_templates(inventory), parser)
     capabilities = (*chat.capabilities, *_ALSO[kind])
     is_packed = not all(tensor.is_plain for tensor in inventory.tensors)
@@ -107,6 +113,21 @@ _ALSO: Final[Mapping[SourceKind, tuple[str, ...]]] = {
     SourceKind.SENTENCE: ("embedding",),
 }
 """What a layout tells of a model beside its configuration."""
+
+
+def _of_metadata(inventory: Inventory) -> Document:
+    """Return what GGUF says in place of a `config.json`, under the names that this has."""
+    told = next(iter(inventory.metadata.values()), {})
+    family = told.get("general.architecture")
+    if family is None:
+        return {}
+    names = {"context_length": "max_position_embeddings", "embedding_length": "hidden_size"}
+    found: dict[str, Json] = {"model_type": family}
+    for key, name in names.items():
+        number = told.get(f"{family}.{key}", "")
+        if number.isascii() and number.isdigit() and 0 < len(number) < _DIGITS:
+            found[name] = int(number)
+    return found
 
 
 def _kind(inventory: Inventory) -> SourceKind:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from importer.sources.base import SourceFormat
+from importer.sources.gguf import Gguf
 from importer.sources.pytorch import PyTorch
 from importer.sources.safetensors import Safetensors
 
 FORMATS: Final[dict[str, SourceFormat]] = {
     "safetensors": Safetensors(),
     "pytorch": PyTorch(),
+    "gguf": Gguf(),
 }
 """In this order one is taken where a directory has weights in several."""

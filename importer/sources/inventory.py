@@ -15,8 +15,10 @@ from importer.sources.file import SourceFile
 from importer.sources.joining import join
 from importer.sources.roles import LeftOut
 from importer.sources.selection import choose
+from importer.sources.shards import check_shards
 from importer.sources.tensor import SourceTensor
 from importer.sources.tree import Origin, Tree, read_tree
+from importer.sources.whole import WholeModel
 from store import Digest
 from store.errors import UnsupportedError
 from store.text import printable
@@ -45,6 +47,9 @@ class Inventory:
         is_decoded: whether the tensors are the logical ones, although there is a scheme.
         metadata: what each file of weights says about itself, by path.
         model: the manifest of the stored model that the source is, if it is one.
+        whole: what the files of weights become if they are kept as they are, or None where
+            tensors are taken out of them.
+        is_apart: whether tensors are taken out of files that could be kept as they are.
     """
 
     root: Path
@@ -61,6 +66,8 @@ class Inventory:
     is_decoded: bool = False
     metadata: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     model: Digest | None = None
+    whole: WholeModel | None = None
+    is_apart: bool = False
 
     @property
     def all_files(self) -> tuple[SourceFile, ...]:
@@ -86,7 +93,7 @@ class Inventory:
 
 
 def read_inventory(
-    source: Path, variant: str | None = None, *, as_arrays: bool = False
+    source: Path, variant: str | None = None, *, as_arrays: bool = False, apart: bool = True
 ) -> Inventory:
     """Read what there is in a checkpoint directory, or in a single file of weights.
 
@@ -94,6 +101,7 @@ def read_inventory(
         source: the directory or file.
         variant: of the weights, such as `fp16`.
         as_arrays: make no tensors of the arrays of quantized weights.
+        apart: take tensors out of files that could be kept as they are.
 
     Raises:
         NotFoundError: there is no such source.
@@ -102,14 +110,16 @@ def read_inventory(
     """
     tree = read_tree(source)
     if source.is_file():
-        return _single_file(tree, variant, as_arrays=as_arrays)
-    return take_inventory(tree, variant, as_arrays=as_arrays)
+        return _single_file(tree, variant, as_arrays=as_arrays, apart=apart)
+    return take_inventory(tree, variant, as_arrays=as_arrays, apart=apart)
 
 
 def take_inventory(
-    tree: Tree, variant: str | None = None, *, as_arrays: bool = False
+    tree: Tree, variant: str | None = None, *, as_arrays: bool = False, apart: bool = True
 ) -> Inventory:
     """Read what there is in a checkpoint directory, wherever its files are.
+
+    The arguments are those of `read_inventory`.
 
     Raises:
         InputError: it is malformed, incomplete or hostile.
@@ -117,7 +127,8 @@ def take_inventory(
     """
     by_path = {file.path: file for file in tree.files}
     roles = {path: file.role for path, file in by_path.items()}
-    choice = choose(roles, str(tree.root), variant)
+    sizes = {path: file.size for path, file in by_path.items()}
+    choice = choose(roles, str(tree.root), variant, sizes)
     contents = {
         directory: FORMATS[selection.format].read(selection, by_path, directory)
         for directory, selection in choice.weights.items()
@@ -133,7 +144,7 @@ def take_inventory(
         for file in files
         if file.name == CONFIG and file.directory in contents
     }
-    found = _of_tensors(tree, contents, configs, as_arrays=as_arrays)
+    found = of_contents(tree, contents, configs, as_arrays=as_arrays, apart=apart)
     notes = (*tree.notes, *found.notes, *_fallen_back(choice.weights, contents, variant))
     return replace(
         found,
@@ -146,20 +157,32 @@ def take_inventory(
     )
 
 
-def _of_tensors(
+def of_contents(
     tree: Tree,
     contents: Mapping[str, Contents],
     configs: Mapping[str, Document],
     *,
     as_arrays: bool,
+    apart: bool,
 ) -> Inventory:
-    """Return the inventory of weights alone, without files."""
+    """Return the inventory of weights alone, without files.
+
+    Args:
+        tree: whose root and origin are the inventory's.
+        contents: of each directory with weights.
+        configs: the `config.json` of each that has one.
+        as_arrays: as in `read_inventory`, and `apart`.
+    """
     parts = {directory: part.tensors for directory, part in contents.items()}
     metadata = {
         path: said for part in contents.values() for path, said in part.metadata.items()
     }
     made = join(parts, configs, metadata, as_arrays=as_arrays)
     weights = [file for part in contents.values() for file in part.files]
+    could_be_whole = contents[""].whole if contents.keys() == {""} else None
+    whole = None if apart or could_be_whole is None else could_be_whole
+    if whole is not None and whole.why_apart:
+        whole = None
     return Inventory(
         root=tree.root,
         tensors=made.tensors,
@@ -169,11 +192,22 @@ def _of_tensors(
         components=tuple(contents),
         configs=configs,
         origin=tree.origin,
-        notes=(*(note for part in contents.values() for note in part.notes), *made.notes),
+        notes=(
+            *(note for part in contents.values() for note in part.notes),
+            *_why_apart(could_be_whole, asked=apart),
+            *made.notes,
+        ),
         scheme=made.scheme,
         is_decoded=made.is_decoded,
         metadata=metadata,
+        whole=whole,
+        is_apart=could_be_whole is not None and whole is None,
     )
+
+
+def _why_apart(could_be_whole: WholeModel | None, *, asked: bool) -> Iterator[str]:
+    if could_be_whole is not None and could_be_whole.why_apart and not asked:
+        yield f"its tensors are taken out of its files: {could_be_whole.why_apart}"
 
 
 def _fallen_back(
@@ -195,8 +229,9 @@ def _fallen_back(
         )
 
 
-def _single_file(tree: Tree, variant: str | None, *, as_arrays: bool) -> Inventory:
-    (file,) = tree.files
+def _single_file(tree: Tree, variant: str | None, *, as_arrays: bool, apart: bool) -> Inventory:
+    # Of a split the others, too, wherever the one that was named is in its order.
+    file, *rest = tree.files
     role = file.role
     if not role.is_weights or role.weights is None:
         raise UnsupportedError(
@@ -206,8 +241,11 @@ def _single_file(tree: Tree, variant: str | None, *, as_arrays: bool) -> Invento
         )
     if variant is not None and not role.weights.is_of(variant):
         no_variant(variant)
-    selection = Selection(role.format, (file.path,))
-    contents = FORMATS[role.format].read(selection, {file.path: file}, "")
+    files = {one.path: one for one in sorted((file, *rest), key=lambda one: one.path)}
+    names = {path: one.role.weights for path, one in files.items() if one.role.weights}
+    check_shards(names if rest else (), names)
+    selection = Selection(role.format, tuple(files))
+    contents = FORMATS[role.format].read(selection, files, "")
     if not contents.tensors:
         no_weights({file.path: role}, str(tree.root))
-    return _of_tensors(tree, {"": contents}, {}, as_arrays=as_arrays)
+    return of_contents(tree, {"": contents}, {}, as_arrays=as_arrays, apart=apart)

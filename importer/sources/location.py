@@ -25,10 +25,12 @@ class HubRepository(NamedTuple):
     Attributes:
         repository: as `org/name`.
         revision: a branch, a tag or a commit.
+        variant: of the weights, as in `hf.co/org/name:Q4_K_M`, or None.
     """
 
     repository: str
     revision: str = "main"
+    variant: str | None = None
 
     def __str__(self) -> str:
         return f"hf:{self.repository}@{self.revision}"
@@ -79,13 +81,13 @@ def parse_source(text: str, is_stored: Callable[[ModelName], bool] = lambda _: F
             name = ModelName.parse(text)
             if is_stored(name):
                 return StoredModel(name)
+    address, variant = _split_variant(text)
     if text.startswith("hf:"):
-        repository, at, revision = text[3:].removeprefix("//").partition("@")
-        return _checked(
-            HubRepository(repository, revision) if at else HubRepository(repository)
-        )
+        repository, at, revision = address[3:].removeprefix("//").partition("@")
+        named = HubRepository(repository, revision) if at else HubRepository(repository)
+        return _checked(named._replace(variant=variant))
     if text.startswith(("hf.co/", "huggingface.co/")) or "://" in text:
-        return _parse_address(text)
+        return _parse_address(address)._replace(variant=variant)
     if _SHORT.fullmatch(text):
         raise NotFoundError(
             f"source `{printable(text)}` does not exist",
@@ -93,6 +95,15 @@ def parse_source(text: str, is_stored: Callable[[ModelName], bool] = lambda _: F
             hint=f"Did you mean `hf:{printable(text)}`, on the Hub?",
         )
     return path
+
+
+def _split_variant(text: str) -> tuple[str, str | None]:
+    """Part `hf.co/org/name:Q4_K_M`, as Ollama spells a variant; no revision has a colon."""
+    before, slash, last = text.rpartition("/")
+    last, _, variant = last.partition(":")
+    if not slash or not variant or "://" in text:
+        return text, None
+    return f"{before}/{last}", variant
 
 
 def _parse_address(text: str) -> HubRepository:

@@ -22,6 +22,9 @@ class WeightsName:
         precedence: the place among the names that the format gives to whole models, the
             likeliest first; None for every other name.
         is_second_copy: whether the name is one for a second copy of the same weights.
+        stands_alone: whether files of other stems are other variants of the model, and not
+            further parts of it.
+        is_companion: whether the file goes with a model and is none by itself.
     """
 
     stem: str
@@ -31,12 +34,17 @@ class WeightsName:
     is_index: bool = False
     precedence: int | None = None
     is_second_copy: bool = False
+    stands_alone: bool = False
+    is_companion: bool = False
 
     def is_of(self, variant: str) -> bool:
         """Return whether this is a name of a variant.
 
-        In a name that the format does not know, every part between dots may be one.
+        In a name that the format does not know, every part between dots may be one. Where
+        every name is a variant, letter case does not matter, and the stem stands for one, too.
         """
+        if self.stands_alone:
+            return variant.upper() == self.variant.upper() != "" or variant == self.stem
         has_any = self.precedence is not None or self.is_second_copy or self.variant
         there = (self.variant,) if has_any else self.stem.split(".")[1:]
         return bool(variant) and variant in there

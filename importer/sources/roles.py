@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple, Protocol
 
@@ -72,7 +73,6 @@ _PYTORCH: Final = ("pytorch_model", "diffusion_pytorch_model", "open_clip_pytorc
 _UNREAD: Final = (
     _UnreadFormat("UQFF", Naming((".uqff",)), is_alone=True),
     _UnreadFormat("PyTorch", Naming((".bin", ".pt", ".pth", ".ckpt"), _PYTORCH)),
-    _UnreadFormat("GGUF", Naming((".gguf",))),
     _UnreadFormat("ONNX", Naming((".onnx",))),
     _UnreadFormat("Keras", Naming((".h5",), ("tf_model",))),
     _UnreadFormat("Flax", Naming((".msgpack",), ("flax_model", "diffusion_flax_model"))),
@@ -83,6 +83,12 @@ _UNREAD_SUFFIXES: Final = tuple(
 )
 _KEPT: Final = {media: FileRole(media) for media in MediaType}
 _OTHER_DIRECTORIES: Final = frozenset({"onnx", "openvino"})
+_NOT_WEIGHTS: Final = (
+    (re.compile(r"optimizer\..*", re.IGNORECASE), "optimizer state"),
+    # Of llama-imatrix; models that were made with one have their type in the name.
+    (re.compile(r"(.*[-._])?imatrix\.gguf", re.IGNORECASE), "importance matrix"),
+)
+"""Names of files that are not weights in a format that has weights, too."""
 _LICENSES: Final = ("license", "licence", "copying")
 
 
@@ -104,8 +110,9 @@ def role_of(path: str, formats: Mapping[str, Claimant]) -> FileRole:
         return FileRole(reason="in a hidden directory")
     if _OTHER_DIRECTORIES.intersection(directories):
         return FileRole(reason=OTHER_FORMAT)
-    if name.lower().startswith("optimizer."):
-        return FileRole(reason="optimizer state")
+    for pattern, reason in _NOT_WEIGHTS:
+        if pattern.fullmatch(name):
+            return FileRole(reason=reason)
     if (role := _claimed(path, None, formats)) is not None:
         return role
     # A source may have 100 000 files: most of them are done here.

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from importer.sources.alternatives import has_variant, select_alternative
 from importer.sources.base import Selection
 from importer.sources.completeness import check_complete, no_variant, no_weights
 from importer.sources.containers import FORMATS
 from importer.sources.file import SourceFile
+from importer.sources.naming import WeightsName
 from importer.sources.roles import OTHER_FORMAT, FileRole, LeftOut
 from importer.sources.shards import select_weights
 from store.errors import InputError
@@ -63,28 +65,37 @@ class Needed:
         return self.kept | self.indexes | self.weights
 
 
-def choose(roles: Roles, source: str, variant: str | None = None) -> Choice:
+def choose(
+    roles: Roles,
+    source: str,
+    variant: str | None = None,
+    sizes: Mapping[str, int] | None = None,
+) -> Choice:
     """Choose the weights among the files of a source, without reading any.
 
     A directory is a component when it has weights: the source itself, and below a
     `model_index.json` or a `modules.json`, or where the source itself has none, every
-    subdirectory.
+    subdirectory. Files that stand alone are variants of one model, in whatever directory.
 
     Args:
         roles: of every file.
         source: what to call the source in an error.
         variant: of the weights, such as `fp16`.
+        sizes: of files in bytes, by path, to be told where there is a choice.
 
     Raises:
         InputError: the choice is ambiguous, a numbered shard is missing, or there are no
             weights, or none of this variant.
+        UsageError: there are several models, and nothing says which is meant.
         UnsupportedError: weights, or a part of them, are in a format that is not read.
     """
     left_out: list[LeftOut] = []
     weights: dict[str, Selection] = {}
     candidates = _candidates(roles, left_out)
+    if alone := _alternatives(roles, candidates, variant):
+        candidates = {"": alone}
     for directory, those in candidates.items():
-        selection = _select(those, variant, left_out)
+        selection = _select(those, variant, left_out, sizes)
         if selection is not None:
             weights[directory] = selection
     if not weights:
@@ -132,7 +143,40 @@ def visible(paths: Iterable[str]) -> tuple[list[str], tuple[LeftOut, ...]]:
     return seen, tuple(LeftOut(f"{path}/", "hidden directory") for path in sorted(hidden))
 
 
-def _select(roles: Roles, variant: str | None, left_out: list[LeftOut]) -> Selection | None:
+def _alternatives(
+    roles: Roles, candidates: Mapping[str, Roles], variant: str | None
+) -> dict[str, FileRole]:
+    """Return the files that stand alone, of all directories, where the model is among them.
+
+    It is where there are no other weights, or where only they have the variant.
+    """
+    alone = {path: role for path, role in roles.items() if _stands_alone(role)}
+    if not alone or any(index in roles for index in PIPELINE_INDEXES):
+        return {}
+    others = [
+        role.weights
+        for those in candidates.values()
+        for role in those.values()
+        if role.format and role.weights is not None and not role.weights.stands_alone
+    ]
+    if not others:
+        return alone
+    names = {path: role.weights for path, role in alone.items() if role.weights is not None}
+    if variant is None or any(name.is_of(variant) for name in others):
+        return {}
+    return alone if has_variant(names, variant) else {}
+
+
+def _stands_alone(role: FileRole) -> bool:
+    return role.weights is not None and role.weights.stands_alone
+
+
+def _select(
+    roles: Roles,
+    variant: str | None,
+    left_out: list[LeftOut],
+    sizes: Mapping[str, int] | None,
+) -> Selection | None:
     """Choose the weights of one directory: those of the first format that has any there."""
     selection: Selection | None = None
     for key in FORMATS:
@@ -145,9 +189,20 @@ def _select(roles: Roles, variant: str | None, left_out: list[LeftOut]) -> Selec
             left_out += [
                 LeftOut(path, OTHER_FORMAT) for path in names if roles[path].is_weights
             ]
-        elif (selection := select_weights(names, key, variant)) is not None:
+        elif (selection := _select_in(names, key, variant, sizes)) is not None:
             left_out += selection.left_out
     return selection
+
+
+def _select_in(
+    names: Mapping[str, WeightsName],
+    key: str,
+    variant: str | None,
+    sizes: Mapping[str, int] | None,
+) -> Selection | None:
+    if any(name.stands_alone for name in names.values()):
+        return select_alternative(names, key, variant, sizes)
+    return select_weights(names, key, variant)
 
 
 def _candidates(roles: Roles, left_out: list[LeftOut]) -> dict[str, Roles]:

@@ -64,6 +64,15 @@ def select_weights(
     )
 
 
+def check_shards(paths: Iterable[str], names: Mapping[str, WeightsName]) -> None:
+    """Check that numbered files are a whole set.
+
+    Raises:
+        InputError: one is missing, or two sets are mixed.
+    """
+    _check_shards([_File(path, names[path]) for path in paths])
+
+
 def _variant(files: Iterable[_File], wanted: str | None) -> str:
     there = sorted({file.name.variant for file in files})
     if wanted is not None and wanted in there:

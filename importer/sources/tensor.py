@@ -10,6 +10,7 @@ from importer.codecs.base import Decoder, Shape
 from importer.codecs.plain import Plain
 from importer.codecs.registry import stored_type
 from importer.codecs.strided import Strided
+from importer.codecs.swapped import Swapped
 from importer.sources.file import Extent, SourceFile
 
 
@@ -74,7 +75,7 @@ class SourceTensor(NamedTuple):
     @property
     def is_plain(self) -> bool:
         """Whether its values are stored as they are, in one array, in whatever order."""
-        return isinstance(self.decoder, (Plain, Strided))
+        return isinstance(self.decoder, (Plain, Strided, Swapped))
 
     @property
     def is_ours(self) -> bool:

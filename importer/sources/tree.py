@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NamedTuple, NoReturn
@@ -78,7 +79,8 @@ def read_tree(source: Path) -> Tree:
             _bad(str(source), "E_PATH", "is a link that leads back to itself")
         raise
     if root.is_file():
-        return Tree(root.parent, (_single(source.name, root),), ())
+        file = _single(source.name, root)
+        return Tree(root.parent, (file, *_members(source, file)), ())
     if not root.is_dir():
         _bad(str(source), "E_SRC_TYPE", "is neither a directory nor a regular file")
     walk = _Walk(root)
@@ -166,6 +168,20 @@ def _single(name: str, file: Path) -> SourceFile:
     with opened(found) as descriptor:
         head = read_bytes(found, descriptor, 0, min(HEAD_BYTES, found.size))
     return replace(found, role=role_alone(name, head, FORMATS))
+
+
+def _members(source: Path, file: SourceFile) -> Iterator[SourceFile]:
+    """Yield the other files of a split that lie beside the one that was named."""
+    own = file.role.weights
+    if own is None or not own.stands_alone or own.count <= 1:
+        return
+    for name in sorted(os.listdir(source.parent)):
+        role = role_of(_utf8(name), FORMATS)
+        named = role.weights
+        if name == source.name or named is None or role.format != file.role.format:
+            continue
+        if (named.stem, named.count) == (own.stem, own.count):
+            yield find(_utf8(name), (source.parent / name).resolve(strict=True), role)
 
 
 def _utf8(name: str) -> str:

@@ -17,6 +17,7 @@ from importer.engine.paired import ChunkPair, read_pairs
 from importer.events import Compared, Listener, silent
 from importer.models.provenance import provenance_of
 from importer.pipeline import plan_import
+from importer.planning.kept_files import files_by_name, layers_by_name
 from importer.planning.plan import FilePlan, Plan, TensorPlan
 from importer.sources.location import Source
 from importer.sources.stored.tensors import StoredTensor, read_layer
@@ -117,7 +118,7 @@ def compare(
             except (IngotError, OSError) as error:
                 pairs.findings.append((layer.name, _told(store, error)))
     _pair_tensors(plan, tensors, {layer.digest: layer.ref for layer in manifest.layers}, pairs)
-    _pair_files(plan, {layer.name: layer for layer in manifest.layers if layer.is_file}, pairs)
+    _pair_files(plan, layers_by_name(manifest.layers), pairs)
     total = sum(pair.nbytes for pair in pairs.found)
     runtime = _prepare(pairs)
     check, stop = ErrorBoundCheck(runtime), Stop()
@@ -258,7 +259,7 @@ def _type_name(stored: StoredTensor) -> str:
 
 
 def _pair_files(plan: Plan, layers: Mapping[str, Layer], pairs: _Pairs) -> None:
-    kept = {one.file.path: one for one in plan.files}
+    kept = files_by_name(plan.files)
     _list(kept, layers, "a file", pairs)
     for path in sorted(kept.keys() & layers.keys()):
         job, layer = kept[path], layers[path]

@@ -19,7 +19,8 @@ from importer.models.config import config_bytes
 from importer.models.provenance import provenance_of
 from importer.models.quality import quality_bytes
 from importer.pipeline import plan_import
-from importer.planning.plan import BlobPlan, Job, Plan
+from importer.planning.kept_files import files_by_name, layers_by_name
+from importer.planning.plan import Job, Plan
 from importer.request import ImportRequest
 from importer.sources.location import Source
 from store import CommitOutcome, Digest, Layer, Manifest, MediaType, Store
@@ -167,16 +168,21 @@ class Rebuilder:
                 self._make(_Attempt(model, request, plan), writer)
 
     def _make(self, attempt: _Attempt, writer: Writer) -> None:
-        jobs = {_key(job): job for job in attempt.plan.jobs}
+        plan, manifest = attempt.plan, attempt.model.manifest
+        blobs = {blob.name: blob for blob in plan.blobs}
+        files = files_by_name(plan.files)
+        names = {layer.digest: name for name, layer in layers_by_name(manifest.layers).items()}
         todo: list[tuple[Layer, Job]] = []
         for layer in self._lacking(attempt.model):
-            if layer is attempt.model.manifest.config:
+            if layer is manifest.config:
                 self._note(attempt, layer, Written(*writer.put(config_bytes(attempt.plan))))
                 continue
             if layer.media_type == MediaType.QUALITY:
                 continue  # when the tensors are whole
-            job = jobs.get((layer.media_type == MediaType.TENSOR, layer.name))
-            what = f"`{layer.name or layer.media_type}`"
+            is_tensor = layer.media_type == MediaType.TENSOR
+            name = layer.name if is_tensor else names.get(layer.digest, layer.media_type)
+            job: Job | None = blobs.get(name) if is_tensor else files.get(name)
+            what = f"`{name}`"
             if job is None:
                 self._fail(attempt, f"has no {what}")
             elif job.nbytes != layer.size:
@@ -255,8 +261,8 @@ class Rebuilder:
             self._note(attempt, layer, done)
 
     def _note(self, attempt: _Attempt, layer: Layer, done: Written) -> None:
-        is_report = layer.media_type == MediaType.QUALITY
-        what = layer.name or ("report of quality" if is_report else "configuration")
+        is_config = layer is attempt.model.manifest.config
+        what = layer.name or ("configuration" if is_config else layer.title)
         ref = done.ref
         if done.installed is CommitOutcome.REFUSED:
             digests = f"{ref.digest} there, {layer.digest} in the model"
@@ -265,10 +271,6 @@ class Rebuilder:
             self._waiting.discard(ref.digest)
             source = attempt.request.source
             self._repaired.append(Repaired(ref.digest, ref.size, what, source))
-
-
-def _key(job: Job) -> tuple[bool, str]:
-    return (True, job.name) if isinstance(job, BlobPlan) else (False, job.file.path)
 
 
 def _is_of_the_source(store: Store, error: IngotError | OSError) -> bool:

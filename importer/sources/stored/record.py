@@ -57,6 +57,7 @@ class ModelRecord(NamedTuple):
         model: the manifest of the stored model that this one was made from, or None.
         prequantized: the scheme whose arrays the model has as they came, or None.
         is_joined: whether tensors were made of others of that scheme's arrays.
+        is_unpacked: whether tensors were taken out of files that could have been kept whole.
         recipe: a document that `importer.recipes.document` reads, or None.
         variant: of the weights, or None.
         source_dtypes: of all tensors in the order of the manifest, and in a group in that of
@@ -74,6 +75,7 @@ class ModelRecord(NamedTuple):
     model: Digest | None = None
     prequantized: str | None = None
     is_joined: bool = False
+    is_unpacked: bool = False
     recipe: Mapping[str, Json] | None = None
     variant: str | None = None
     source_dtypes: tuple[DtypeRun, ...] = ()
@@ -124,6 +126,7 @@ def record_in(config: Json | Mapping[str, Json]) -> ModelRecord:
         model=_digest(ours.get("model")),
         prequantized=_text(ours.get("prequantized")),
         is_joined=ours.get("joined") is True,
+        is_unpacked=ours.get("unpacked") is True,
         recipe=recipe if isinstance(recipe, dict) else None,
         variant=_text(ours.get("variant")),
         source_dtypes=_runs(ours.get("source_dtypes")),

@@ -3,34 +3,39 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from importer.codecs.base import Codec, Decoder, Shape
 from importer.codecs.plain import Plain
 from importer.codecs.registry import codec_for
 from importer.codecs.spec import QUANT_TYPES, VALUE_DTYPES
-from importer.sources.document import CONFIG, read_document
+from importer.sources.document import CONFIG, Document, read_document
 from importer.sources.file import Identity, SourceFile
-from importer.sources.inventory import Inventory
+from importer.sources.inventory import Inventory, of_contents
 from importer.sources.joining import join, scheme_among
 from importer.sources.roles import FileRole, LeftOut
 from importer.sources.stored.record import ModelRecord, read_record
 from importer.sources.stored.tensors import stored_type
+from importer.sources.stored.whole import read_whole
 from importer.sources.tensor import SourceTensor, StoredArray
+from importer.sources.tree import Tree
 from store import Layer, Manifest, MediaType, ModelName, Store
 from store.errors import InputError, IntegrityError, UnsupportedError
+from store.manifest import WHOLE_TYPES
 from store.tensorblob import GLOBAL_SCALE, PARTS, SCALE, BlobTensor, read_header, read_tensors
 from store.tensorfile import Header
 from store.text import printable
 
+_TAKEN: Final = frozenset({MediaType.TENSOR, MediaType.QUALITY, *WHOLE_TYPES})
 _WORD: Final = 32
 _NOT_TAKEN: Final = "of the model's use, which is not taken over"
 _NO_DTYPE: Final = "BF16"
 """Of values whose type's scales do not tell it, in models that do not record it."""
 
 
-def read_stored(store: Store, name: ModelName) -> Inventory:
+def read_stored(store: Store, name: ModelName, *, apart: bool = True) -> Inventory:
     """Take the inventory of a stored model; reads headers and documents only.
 
     What the model's own configuration says of its variant is not taken over: the model has
@@ -39,6 +44,7 @@ def read_stored(store: Store, name: ModelName) -> Inventory:
     Args:
         store: that has the model.
         name: of the model.
+        apart: take tensors out of a file of weights that the model has whole.
 
     Raises:
         NotFoundError: there is no such model.
@@ -49,7 +55,6 @@ def read_stored(store: Store, name: ModelName) -> Inventory:
     stored = store.catalog.get(name)
     manifest = stored.parse()
     record = read_record(store, manifest.config)
-    arrays = list(_tensors(store, manifest, record))
     files = tuple(_files(store, manifest))
     components = record.components or ("",)
     configs = {
@@ -57,41 +62,60 @@ def read_stored(store: Store, name: ModelName) -> Inventory:
         for file in files
         if file.name == CONFIG and file.directory in components
     }
-    parts: dict[str, list[SourceTensor]] = {component: [] for component in components}
+    left_out = [
+        LeftOut(layer.name or str(layer.media_type).rpartition(".")[2], _NOT_TAKEN)
+        for layer in manifest.layers
+        if layer.media_type not in _TAKEN and not layer.is_file
+    ]
+    if any(layer.media_type == MediaType.TENSOR for layer in manifest.layers):
+        found = _of_tensors(store, manifest, record, configs)
+    else:
+        whole = read_whole(store, manifest)
+        if whole is None:
+            raise UnsupportedError("the stored model has no weights", code="E_FORMAT")
+        tree = Tree(store.layout.root, (), ())
+        found = of_contents(tree, {"": whole}, configs, as_arrays=False, apart=apart)
+    return replace(
+        found,
+        files=tuple(sorted(files, key=lambda file: file.path)),
+        left_out=tuple(left_out),
+        components=components,
+        configs=configs,
+        model=stored.digest,
+    )
+
+
+def _of_tensors(
+    store: Store, manifest: Manifest, record: ModelRecord, configs: Mapping[str, Document]
+) -> Inventory:
+    """Return the inventory of a model's tensors alone."""
+    arrays = list(_tensors(store, manifest, record))
+    parts: dict[str, list[SourceTensor]] = {
+        component: [] for component in record.components or ("",)
+    }
     for array in arrays:
         parts.setdefault(array.component, []).append(array)
     scheme = record.prequantized
     if record.is_empty:  # of another program's model names and dtypes tell
         scheme = scheme_among([array for array in arrays if array.is_plain], configs)
     made = join(parts, configs, {}, as_arrays=scheme is None)
-    left_out = [
-        LeftOut(layer.name or str(layer.media_type).rpartition(".")[2], _NOT_TAKEN)
-        for layer in manifest.layers
-        if layer.media_type not in {MediaType.TENSOR, MediaType.QUALITY} and not layer.is_file
-    ]
     weights = {array.file.path: array.file for t in arrays for array in t.arrays}
     return Inventory(
         root=store.layout.root,
         tensors=made.tensors,
-        files=tuple(sorted(files, key=lambda file: file.path)),
+        files=(),
         weights=tuple(sorted(weights.values(), key=lambda file: file.path)),
-        left_out=tuple(left_out),
-        components=components,
-        configs=configs,
+        left_out=(),
+        components=(),
+        configs={},
         notes=made.notes,
         scheme=scheme,
         is_decoded=made.is_decoded,
-        model=stored.digest,
     )
 
 
 def _tensors(store: Store, manifest: Manifest, record: ModelRecord) -> Iterator[SourceTensor]:
     layers = [layer for layer in manifest.layers if layer.media_type == MediaType.TENSOR]
-    if not layers:
-        raise UnsupportedError(
-            "the stored model has no tensors of its own, but one file of weights",
-            code="E_FORMAT",
-        )
     found = [(layer, *_read(store, layer)) for layer in layers]
     count = sum(len(tensors) for _, _, _, tensors in found)
     dtypes = iter(record.dtypes(count))

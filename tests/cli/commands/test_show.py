@@ -7,6 +7,7 @@ import pytest
 from store import MediaType, Store
 from tests.cli.runner import DIGEST, RFC3339, run
 from tests.importer.builders import framed, handmade, model, safetensors, tensor_layer
+from tests.importer.formats.gguf.builders import GOOD as GGUF
 
 TEMPLATE = "{{ .System }}\n\tTabbed\n\x1b[2Jend"
 PARAMS = '{"stop":["<|end|>"],"temperature":0.5}'
@@ -190,14 +191,35 @@ def test_a_gguf_model_of_ollama_is_shown(store):
         b'"model_type":"8.0B","file_type":"Q4_K_M","architecture":"amd64","os":"linux"}\n'
     )
     with Store(store) as opened:
-        handmade(opened, [(MediaType.MODEL, b"GGUF" * 99, {})], "llama3", config)
+        handmade(opened, [(MediaType.MODEL, GGUF, {})], "llama3", config)
 
     shown = run("show", "llama3", store=store).succeeded().stdout
 
     assert "architecture    llama\n" in shown
-    assert "parameters      8.0B\n" in shown
-    assert "quantization    Q4_K_M\n" in shown
-    assert run("show", "llama3", "--json", store=store).document["parameters"] is None
+    assert "parameters      72\n" in shown
+    assert "quantization    Q4_0\n" in shown
+    assert run("show", "llama3", "--json", store=store).document["parameters"] == 72
+
+
+def test_metadata_is_shown(store):
+    with Store(store) as opened:
+        handmade(opened, [(MediaType.MODEL, GGUF, {})], "llama3", b"{}")
+        handmade(opened, [], "other", b"{}")
+
+    shown = run("show", "llama3", "--metadata", store=store).succeeded().stdout
+    entries = run("show", "llama3", "--metadata", "--json", store=store).document["metadata"]
+
+    assert "general.architecture     llama\n" in shown
+    assert "tokenizer.ggml.tokens    [3 x string]\n" in shown
+    assert entries[1] == {
+        "file": "model",
+        "key": "llama.block_count",
+        "type": "u32",
+        "value": 1,
+        "length": None,
+    }
+    assert entries[2]["type"] == "array of string"
+    assert run("show", "other", "--metadata", store=store).code == 9
 
 
 HOSTILE = {

@@ -25,6 +25,8 @@ from tests.importer.builders import (
     safetensors,
     tensor_layer,
 )
+from tests.importer.formats.gguf.builders import GOOD as GGUF
+from tests.importer.formats.gguf.builders import gguf
 
 GGUF_CONFIG = (
     b'{"model_format":"gguf","model_family":"llama","model_families":["llama"],'
@@ -138,15 +140,80 @@ def test_an_unreadable_neighbour_does_no_harm(store):
 
 
 def test_a_gguf_model_is_described_from_its_configuration(store):
-    name = handmade(store, [(MediaType.MODEL, b"GGUF", {})], config=GGUF_CONFIG)
+    name = handmade(store, [(MediaType.MODEL, GGUF, {})], config=GGUF_CONFIG)
 
     found = describe(store, name)
 
     assert found.architecture == "llama"
-    assert (found.parameters, found.tensors, found.dtypes) == (None, (), ())
+    assert found.parameters == 72
+    assert [(one.name, one.type_name, one.shape) for one in found.tensors] == [
+        ("blk.0.ffn_up.weight", "Q4_0", (2, 32)),
+        ("token_embd.weight", "F32", (2, 4)),
+    ]
     assert found.config["model_type"] == "8.0B"
     assert found.problems == ()
-    assert [layer.size for layer in found.layers(MediaType.MODEL)] == [4]
+    assert [layer.size for layer in found.layers(MediaType.MODEL)] == [len(GGUF)]
+
+
+@pytest.mark.parametrize("content", [b"GGUF", b"ggjt" + bytes(99), GGUF[:-40]])
+def test_a_gguf_model_that_cannot_be_read_has_a_problem(store, content):
+    name = handmade(store, [(MediaType.MODEL, content, {})], config=GGUF_CONFIG)
+
+    found = describe(store, name)
+
+    assert len(found.problems) == 1
+    assert (found.parameters, found.tensors) == (None, ())
+
+
+METADATA = gguf(
+    [("a", "F32", (2,))],
+    [
+        ("general.architecture", "string", "x"),
+        ("x.context_length", "u32", 512),
+        ("x.embedding_length", "u64", 64),
+        ("x.pooling_type", "u32", 1),
+        ("x.eps", "f32", float("nan")),
+        ("on", "bool", 1),
+        ("list", ("array", "u8"), [1, 2]),
+    ],
+)
+
+
+def test_metadata_of_a_gguf_model_is_described(store):
+    name = handmade(store, [(MediaType.MODEL, METADATA, {})], config=b"{}")
+
+    found = describe(store, name)
+
+    assert (found.context_length, found.embedding_length) == (512, 64)
+    assert found.capabilities == ("embedding",)
+    shown = {entry.key: (entry.type, entry.value, entry.length) for entry in found.metadata}
+    assert shown["on"] == ("bool", True, None)
+    assert shown["list"] == ("u8", None, 2)
+
+
+CAPABLE = [
+    ("{{ tools }}", {}, ("tools", "completion")),
+    ("<think></think>", {}, ("thinking", "completion")),
+    ("content.split('</think>')", {}, ("thinking", "completion")),
+    ("content.split('</think>') reasoning_content", {}, ("completion",)),
+    ("", {"x.vision.block_count": 3}, ("completion", "vision")),
+    ("", {"x.audio.block_count": 3}, ("completion", "audio")),
+]
+
+
+@pytest.mark.parametrize(("template", "keys", "capabilities"), CAPABLE)
+def test_what_a_gguf_model_can_do_is_what_ollama_says(store, template, keys, capabilities):
+    data = gguf(
+        [("a", "F32", (2,))],
+        [
+            ("general.architecture", "string", "x"),
+            ("tokenizer.chat_template", "string", template),
+            *((key, "u32", value) for key, value in keys.items()),
+        ],
+    )
+    name = handmade(store, [(MediaType.MODEL, data, {})], config=b"{}")
+
+    assert describe(store, name).capabilities == capabilities
 
 
 def test_the_image_models_of_the_older_form_are_described(store):

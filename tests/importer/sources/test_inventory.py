@@ -57,9 +57,9 @@ def test_a_single_file_is_a_model_without_files(tmp_path):
     assert [file.path for file in found.weights] == ["x.safetensors"]
 
 
-@pytest.mark.parametrize("name", ["x.gguf", "training_args.bin", "config.json"])
+@pytest.mark.parametrize("name", ["x.h5", "training_args.bin", "config.json"])
 def test_a_single_file_of_another_format_is_unsupported(tmp_path, name):
-    write(tmp_path, {name: b"GGUF"})
+    write(tmp_path, {name: b"\x89HDF\r\n"})
 
     assert refused(tmp_path / name, UnsupportedError)[0] == "E_FORMAT"
 
@@ -282,7 +282,7 @@ def test_a_file_without_tensors_has_no_weights(tmp_path):
     assert refused(tmp_path / "model.safetensors")[0] == "E_SRC_EMPTY"
 
 
-@pytest.mark.parametrize("name", ["training_args.bin", "x.gguf", "onnx/model.onnx"])
+@pytest.mark.parametrize("name", ["training_args.bin", "x.h5", "onnx/model.onnx"])
 def test_weights_in_another_format_only_are_unsupported(tmp_path, name):
     code, message = refused(write(tmp_path, {name: b""}), UnsupportedError)
 

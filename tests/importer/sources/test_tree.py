@@ -193,7 +193,7 @@ def test_a_name_that_is_not_safe_everywhere_is_refused_and_escaped(tmp_path, nam
     ("name", "reason"),
     [
         (b"tf_model:1.h5", "weights in another format"),
-        (b"a\x1b[2J.GGUF", "weights in another format"),
+        (b"a\x1b[2J.H5", "weights in another format"),
         (b"\xff.onnx", "weights in another format"),
         (b"onnx/con", "weights in another format"),
         (b"a:b/x.onnx", "weights in another format"),
