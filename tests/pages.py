@@ -34,6 +34,8 @@ FILE = re.compile(r'^```\w+ title="([\w.-]+)"\n(.*?)^```$', re.MULTILINE | re.DO
 EXAMPLE = re.compile(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 AGE = re.compile(r"\d+ (?:second|minute)s? ago")
 SECONDS = re.compile(r"in \d+\.\d s$", re.MULTILINE)
+NUMBER = re.compile(r"[0-9a-f]*[0-9][0-9a-f]*")
+"""Digests, too."""
 CUT = "…"
 END = "\x1e"
 """Between the outputs of two commands; no command prints it, because it is a control code."""
@@ -139,11 +141,27 @@ def _agrees(shown, found):
 
 
 def _cut(shown, found):
-    # What is cut at the end stays so; what is cut elsewhere is for people to cut again.
+    # What is cut at the end stays so; elsewhere lines are found that differ in numbers alone.
     *kept, last = shown.splitlines() or [""]
     if last.strip() == CUT and CUT not in "".join(kept):
         return "\n".join([*found.splitlines()[: len(kept)], CUT])
-    return found
+    lines = shown.splitlines()
+    wanted = (
+        "((?:.*\n)*?)" if line.strip() == CUT else f"({_of_any_numbers(line)}\n)"
+        for line in lines
+    )
+    agrees = re.fullmatch("".join(wanted), f"{found}\n")
+    if agrees is None:
+        return found
+    again = (
+        line if CUT in line else now.rstrip("\n")
+        for line, now in zip(lines, agrees.groups(), strict=True)
+    )
+    return "\n".join(again)
+
+
+def _of_any_numbers(line):
+    return ".*".join(NUMBER.sub(r"[0-9a-f]+", re.escape(part)) for part in line.split(CUT))
 
 
 def _without_times(text):

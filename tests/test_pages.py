@@ -110,6 +110,12 @@ def test_what_was_cut_at_the_end_is_cut_there_again(tmp_path):
     assert replay(page, tmp_path) == "```console\n$ seq 9\n1\n…\n```\n"
 
 
+def test_what_was_cut_in_the_middle_is_found_by_the_lines_around_it(tmp_path):
+    page = "```console\n$ printf 'a 7\\nb\\nc 1f\\n'\na 5\n…\nc 2e\n```\n"
+
+    assert replay(page, tmp_path) == page.replace("a 5", "a 7").replace("c 2e", "c 1f")
+
+
 def test_a_block_with_a_title_is_a_file(tmp_path):
     page = '```toml title="a.toml"\nx = 1\n```\n\n```console\n$ cat a.toml\nx = 1\n```\n'
 

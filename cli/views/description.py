@@ -119,6 +119,7 @@ def document(store: Store, model: Description, glob: str) -> dict[str, object]:
         "context_length": model.context_length,
         "embedding_length": model.embedding_length,
         "prequantized": model.prequantized,
+        "declared_dtype": model.declared_dtype,
         "capabilities": list(model.capabilities),
         "runs_in": runs_document(runs_of_model(model)),
         "size": model.size,
@@ -145,6 +146,8 @@ def _facts(store: Store, model: Description) -> Iterator[tuple[str, str]]:
     if model.embedding_length is not None:
         yield "embedding length", str(model.embedding_length)
     yield "quantization", _quantization(model)
+    if model.declared_dtype is not None:
+        yield "config.json says", f"{model.declared_dtype}, as in the source"
     if isinstance(requires := model.config.get("requires"), str):
         yield "requires", requires
     if (runs := runs_of_model(model)) is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from importer.sources.configuration import declared_dtype
 from importer.sources.dtypes import is_floating
 from importer.sources.lengths import context_length, embedding_length
 from importer.sources.stored.record import ModelRecord, record_in
@@ -18,6 +19,8 @@ from store.tensorfile import elements
 
 if TYPE_CHECKING:  # few models have whole files, and `show` starts quickly
     from importer.models.whole import MetadataEntry, WholeFile
+
+_FLOAT_TYPES = ("f32", "bf16", "f16")
 
 
 class Share(NamedTuple):
@@ -47,6 +50,7 @@ class Description(NamedTuple):
         shared: bytes of those that other models name too.
         problems: blobs that could not be described, and why.
         metadata: what files of weights that the model has whole say of themselves.
+        declared_dtype: that config.json names, where the model was given another, or None.
     """
 
     stored: StoredManifest
@@ -65,6 +69,7 @@ class Description(NamedTuple):
     size: int
     shared: int
     problems: tuple[str, ...]
+    declared_dtype: str | None
     metadata: tuple[MetadataEntry, ...] = ()
 
     @property
@@ -145,6 +150,7 @@ def describe(store: Store, name: ModelName) -> Description:
         shared=_shared(store, name, manifest),
         problems=tuple(problems),
         metadata=metadata,
+        declared_dtype=_declared_dtype(record, source),
     )
 
 
@@ -211,6 +217,15 @@ def _parameters(tensors: list[StoredTensor], problems: list[str]) -> int | None:
         return None
     floating = (t for t in tensors if t.quant is not None or is_floating(t.dtype))
     return sum(elements(tensor.shape) for tensor in floating)
+
+
+def _declared_dtype(record: ModelRecord, source: Mapping[str, Json]) -> str | None:
+    """Return the dtype that the kept config.json names, where the model was given another."""
+    given = (record.recipe or {}).get("type")
+    declared = declared_dtype(source)
+    if given not in _FLOAT_TYPES or declared is None or declared.lower() == given:
+        return None
+    return declared
 
 
 def _length(

@@ -252,12 +252,17 @@ class Plan:
     @property
     def parameters(self) -> int | None:
         """Elements of floating tensors; None where packed weights were not understood."""
-        if self.inventory.whole is not None:
-            return self.inventory.whole.parameters
-        if self.inventory.scheme is not None and not self.inventory.is_decoded:
-            return None
-        floating = (t for t in self.inventory.tensors if is_floating(t.dtype))
-        return sum(elements(tensor.shape) for tensor in floating)
+        return parameters_of(self.inventory)
+
+
+def parameters_of(inventory: Inventory) -> int | None:
+    """Count elements of floating tensors; None where packed weights were not understood."""
+    if inventory.whole is not None:
+        return inventory.whole.parameters
+    if inventory.scheme is not None and not inventory.is_decoded:
+        return None
+    floating = (tensor for tensor in inventory.tensors if is_floating(tensor.dtype))
+    return sum(elements(tensor.shape) for tensor in floating)
 
 
 def _outcome(plan: TensorPlan, layer: str) -> Outcome:

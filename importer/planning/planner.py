@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Final
 
 from importer.codecs.registry import type_held
 from importer.planning.layout import Shared, copies_of, packed, stack_name, stacked
 from importer.planning.plan import BlobPlan, FilePlan, Plan, TensorPlan
+from importer.planning.warnings import warnings_of
 from importer.recipes.depths import Depths
 from importer.recipes.recipe import Decision, Packed, Recipe
 from importer.sources.classification import Classification
-from importer.sources.configuration import computed_in
+from importer.sources.configuration import declared_dtype
 from importer.sources.inventory import Inventory
 from importer.sources.tensor import SourceTensor
 from importer.sources.whole import WholeModel
 from store import limits
 from store.errors import InputError, UnsupportedError
 from store.tensorblob import quant_metadata
-from store.tensorfile import LENGTH_BYTES, encode_header
+from store.tensorfile import encode_header
+
+_USUAL: Final = "BF16"
+"""What models compute in whose configuration does not say."""
 
 
 def make_plan(inventory: Inventory, classification: Classification, recipe: Recipe) -> Plan:
@@ -50,7 +55,7 @@ def make_plan(inventory: Inventory, classification: Classification, recipe: Reci
     if inventory.is_decoded and all(plan.part_of is None for plan in tensors):
         classification = replace(classification, scheme=None)  # nothing is left of it
     used = {decision.rule.index for decision in decisions.values()}
-    recipe.check_used(used, [tensor.name for tensor in inventory.tensors])
+    notes = recipe.check_used(used, [tensor.name for tensor in inventory.tensors])
     prequantized = classification.scheme is not None
     layout = (
         stacked(tensors)
@@ -61,7 +66,7 @@ def make_plan(inventory: Inventory, classification: Classification, recipe: Reci
     blobs = [_plan_blob(blob) for blob in layout.blobs]
     _check_names(blobs)
     _check_keys(blobs)
-    warnings = (*_warnings(blobs, inventory, recipe), *layout.notes)
+    warnings = (*warnings_of(blobs, inventory, recipe), *notes, *layout.notes)
     files = tuple(_kept_files(inventory))
     return Plan(inventory, classification, recipe, tuple(blobs), files, warnings)
 
@@ -87,7 +92,8 @@ def _decide(
     if tensor.is_plain:
         return recipe.decide(tensor.name, tensor.dtype, tensor.shape, depths, copies=copies)
     held_by = type_held(tensor.decoder, tensor.shape)
-    stored = Packed(tensor.stored_as, held_by, computed_in(inventory.config_of(tensor)))
+    computed_in = declared_dtype(inventory.config_of(tensor)) or _USUAL
+    stored = Packed(tensor.stored_as, held_by, computed_in)
     decision = recipe.decide(
         tensor.name, tensor.dtype, tensor.shape, depths, stored, copies=copies
     )
@@ -163,35 +169,3 @@ def _check_keys(blobs: list[BlobPlan]) -> None:
                     code="E_NAME_COLLISION",
                     facts={"quantized": made[plan.name]},
                 )
-
-
-def _warnings(blobs: list[BlobPlan], inventory: Inventory, recipe: Recipe) -> Iterator[str]:
-    yield from inventory.notes
-    plans = [plan for blob in blobs for plan in blob.tensors]
-    misfits = [plan for plan in plans if not plan.decision.fits]
-    if misfits:
-        first = misfits[0]
-        yield (
-            f"{len(misfits)} of {len(plans)} tensors stay as they are because they do not fit "
-            f"their rule; the first is `{first.name}` {list(first.shape)}: "
-            f"{first.decision.reason}"
-        )
-    twice = [plan for plan in plans if plan.codec is not None and plan.was_packed]
-    if twice:
-        first = twice[0]
-        yield (
-            f"{len(twice)} of {len(plans)} tensors are quantized a second time, on top of what "
-            f"the first time lost; the first is `{first.name}`, was {first.was_packed}"
-        )
-    if not recipe.is_plain and all(plan.target is None for plan in plans):
-        yield "no tensor becomes another type: the plan says why for each"
-    for blob in blobs:
-        if len(blob.header) - LENGTH_BYTES > limits.SMALL_READER_HEADER:
-            yield (
-                f"the header of `{blob.name}` has {len(blob.header)} bytes, and one of "
-                f"Ollama's readers refuses more than {limits.SMALL_READER_HEADER}"
-            )
-    empty = [tensor.name for tensor in inventory.tensors if not tensor.nbytes]
-    if empty:
-        more = f" and {len(empty) - 1} more" if len(empty) > 1 else ""
-        yield f"tensor `{empty[0]}`{more} has no elements"

@@ -31,7 +31,7 @@ RULES_ALONE: Final = "rules"
 """The name of a recipe that is nothing but the user's rules."""
 
 ROLES: Final[Mapping[Origin, tuple[str, ...]]] = {
-    Origin.VISION: ("*vision*", "*visual*"),
+    Origin.VISION: ("*vision*", "*visual*", "vpm.*", "*.vpm.*"),
     Origin.LM_HEAD: ("*lm_head", "output", "embed_out", "*.embed_out"),
     Origin.EMBEDDING: ("*embed*", "*wte", "*wpe", "shared", "*.shared", "*/shared"),
 }

@@ -172,21 +172,31 @@ class Recipe:
         )
         return replace(self, rules=tuple(rules))
 
-    def check_used(self, used: Collection[int], names: Iterable[str]) -> None:
+    def check_used(self, used: Collection[int], names: Iterable[str]) -> list[str]:
         """Make sure that every rule of the user's decided something.
 
         Args:
             used: the indexes of the rules that did.
             names: of all tensors.
 
+        Returns:
+            A note for each role that the model does not have.
+
         Raises:
-            UsageError: one did not.
+            UsageError: a rule decided nothing.
         """
+        notes = []
         # "All the rest", at the end, may be nothing.
         rules = self.rules[:-1] if self.rules[-1].takes_all else self.rules
         for rule in rules:
             if not rule.optional and rule.index not in used:
-                raise _unused(rule, names)
+                if rule.origin not in _ROLES or any(map(rule.matches, names)):
+                    raise _unused(rule, names)
+                notes.append(
+                    f"no tensor belongs to {_ROLES[rule.origin]}: the type that was asked for "
+                    "it decides nothing"
+                )
+        return notes
 
 
 def _cast(wanted: FloatType, rule: Rule, dtype: str, packed: Packed | None) -> Decision:
@@ -212,10 +222,9 @@ def _unused(rule: Rule, names: Iterable[str]) -> UsageError:
     globs = " or ".join(f"`{printable(glob)}`" for glob in rule.match)
     if role := _ROLES.get(rule.origin):
         code, what = "E_ROLE_UNUSED", f"the type for {role}"
-        nothing = f"no tensor belongs to {role}: no name matches {globs}"
     else:
         code, what = "E_RULE_UNUSED", f"the rule for {globs}"
-        nothing = f"no tensor matches {what}"
+    nothing = f"no tensor matches {what}"
     if any(map(rule.matches, names)):
         why = "rules before it, or its own conditions, leave it no tensor"
         nothing = f"{what} decides nothing: {why}"

@@ -135,6 +135,8 @@ def _kind(inventory: Inventory) -> SourceKind:
         return SourceKind.PIPELINE
     if inventory.file(MODULES) is not None:
         return SourceKind.SENTENCE
+    if len(inventory.components) > 1 and "" not in inventory.components:
+        return SourceKind.PIPELINE  # whose index did not come along
     return SourceKind.MODEL
 
 

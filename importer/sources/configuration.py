@@ -9,7 +9,6 @@ from store.json import Json
 
 _INNER: Final = ("text_config", "llm_config", "language_config", "thinker_config", "decoder")
 _DTYPES: Final = {"bfloat16": "BF16", "float16": "F16", "float32": "F32"}
-_USUAL: Final = "BF16"
 
 
 def with_inner(config: Mapping[str, Json]) -> Iterator[Mapping[str, Json]]:
@@ -21,11 +20,11 @@ def with_inner(config: Mapping[str, Json]) -> Iterator[Mapping[str, Json]]:
             yield from with_inner(inner)
 
 
-def computed_in(config: Mapping[str, Json]) -> str:
-    """Return the dtype that a model computes in: as its configuration says, else BF16."""
+def declared_dtype(config: Mapping[str, Json]) -> str | None:
+    """Return the dtype that a model computes in, or None where its configuration names none."""
     for part in with_inner(config):
         for key in ("dtype", "torch_dtype"):
             named = part.get(key)
             if isinstance(named, str) and named.removeprefix("torch.") in _DTYPES:
                 return _DTYPES[named.removeprefix("torch.")]
-    return _USUAL
+    return None

@@ -98,12 +98,7 @@ def stored(store, name="m"):
         ("--rule v_proj", 2, "--rule '*.v_proj=int8/64'"),
         ("-q int4 --rule *.x_proj=keep", 2, "no tensor matches the rule for `*.x_proj`"),
         ("-q int4 --rule *=keep --rule *.v_proj=int8", 2, "`*.v_proj` decides nothing"),
-        (
-            "-q int4 --vision int8",
-            2,
-            "no tensor belongs to the vision tower: no name matches `*vision*.weight`",
-        ),
-        ("-q int4 --vision int8", 2, "hint: Leave `--vision` out"),
+        ("-q int4 --rule *=keep --embedding int8", 2, "hint: Leave `--embedding` out"),
         ("-q int4 --embedding fp8", 2, "`fp8` is not a type"),
         ("-q int4 --on-misaligned skip", 2, "'skip' is not one of"),
         ("-q int4 --experts flat", 2, "'flat' is not one of"),
@@ -114,6 +109,25 @@ def test_words_that_ask_for_nothing_possible_are_one_clean_error(store, words, c
 
     assert told in text
     assert not (store / "manifests").exists()
+
+
+@pytest.mark.parametrize("role", ["vision", "lm-head", "embedding"])
+def test_a_role_that_a_model_does_not_have_is_a_note(store, tmp_path, role):
+    source = model(tmp_path / "s", {"a.weight": ("BF16", (4, 64))})
+
+    done = run(
+        "create", "m", source, "-q", "int4", f"--{role}", "bf16", store=store
+    ).succeeded()
+
+    assert done.stderr.count("no tensor belongs to") == 1
+
+
+def test_two_bits_of_a_small_model_are_warned_about(store):
+    done = run("create", "m", LLAMA, "-q", "int2", "--dry-run", store=store).succeeded()
+
+    assert "its text is rarely coherent" in done.stdout
+    four = run("create", "m", LLAMA, "-q", "int4", "--dry-run", store=store).succeeded()
+    assert "coherent" not in four.stdout + four.stderr
 
 
 def test_a_wrong_type_is_told_as_json(store):

@@ -413,3 +413,15 @@ def test_a_digest_that_no_blob_has_is_a_problem(store):
     store.catalog.path(name).write_bytes(broken.to_bytes())
 
     assert len(describe(store, name).problems) == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"), [("bf16", "F16"), ("f16", None), ("int4", None), (None, None)]
+)
+def test_a_dtype_that_config_json_does_not_know_is_told(store, tmp_path, asked, told):
+    config = {"architectures": ["LlamaForCausalLM"], "torch_dtype": "float16"}
+    source = model(tmp_path / "m", {"a.weight": ("F32", (4, 64))}, config)
+
+    create(store, source, recipe=parse_options(asked, allow_nonfinite=True))
+
+    assert describe(store, ModelName.parse("m")).declared_dtype == told

@@ -132,7 +132,7 @@ def test_words_that_do_not_go_together_are_refused(words, facts, code):
 def test_a_recipe_that_is_not_there_is_told_with_the_presets():
     with pytest.raises(NotFoundError) as caught:
         parse_options("int4", recipe="dfault")
-    assert "default, downcast, mixed_2_6, mixed_3_4" in caught.value.hint
+    assert "default, downcast, linears, mixed_2_6, mixed_3_4" in caught.value.hint
 
 
 def test_rules_go_before_the_recipe_and_the_first_wins():

@@ -322,6 +322,39 @@ def test_uniform_quantizes_every_matrix_that_fits(type_):
         assert becomes(recipe, name, shape, Depths(())) == (type_ if fits else "-"), name
 
 
+def test_linears_quantizes_linear_layers_and_keeps_towers_and_embeddings():
+    recipe = parse_options("int6", recipe="linears").resolve(facts())
+    expected = {
+        "model.layers.0.mlp.down_proj.weight": "int6",
+        "model.layers.0.mlp.gate.weight": "int6",
+        "lm_head.weight": "int6",
+        "embed_out.weight": "int6",
+        "model.layers.0.mlp.experts.down_proj": "int6",
+        "model.embed_tokens.weight": "-",
+        "vpm.encoder.layers.0.self_attn.q_proj.weight": "-",
+        "model.visual.blocks.0.attn.qkv.weight": "-",
+        "model.norm.weight": "-",
+    }
+    shapes = {"model.layers.0.mlp.experts.down_proj": (2, 64, 64), "model.norm.weight": (64,)}
+
+    assert {
+        name: becomes(recipe, name, shapes.get(name, (64, 64)), Depths(())) for name in expected
+    } == expected
+
+
+@pytest.mark.parametrize(
+    "preset", ["default", "mixed_2_6", "mixed_3_4", "mixed_3_6", "mixed_4_6"]
+)
+@pytest.mark.parametrize("name", ["vpm.layers.0.mlp.fc1", "model.visual.blocks.1.mlp.v_proj"])
+def test_towers_stay_unless_somebody_asks(preset, name):
+    weight, asked = f"{name}.weight", "int4" if preset == "default" else None
+    for role, expected in ({}, "-"), ({"vision": "bf16"}, "bf16"), ({"vision": "int8"}, "int8"):
+        recipe = parse_options(asked, recipe=preset, roles=role).resolve(facts())
+
+        decision = recipe.decide(weight, "F32", (64, 64), Depths([weight]))
+        assert str(decision.target or "-") == expected
+
+
 @pytest.mark.parametrize("type_", ["int4", "int8", "nvfp4", "mxfp4", "mxfp8"])
 @pytest.mark.parametrize("architecture", [name for name in MODELS if "Gemma4" not in name])
 def test_ollama_is_what_its_policy_says(architecture, type_):

@@ -37,6 +37,7 @@ def test_a_preset_is_of_this_directory():
     assert presets() == [
         "default",
         "downcast",
+        "linears",
         "mixed_2_6",
         "mixed_3_4",
         "mixed_3_6",

@@ -149,6 +149,21 @@ def test_a_pipeline_makes_images(tmp_path):
     assert found.capabilities == ("completion", "image")
 
 
+def test_components_without_an_index_are_a_pipeline(tmp_path):
+    for component in ("transformer", "vae"):
+        model(tmp_path / component)
+    inventory = read_inventory(tmp_path)
+
+    assert inventory.components == ("transformer", "vae")
+    assert classify(inventory).kind is SourceKind.PIPELINE
+
+
+def test_one_directory_below_is_a_model(tmp_path):
+    model(tmp_path / "weights")
+
+    assert classify(read_inventory(tmp_path)).kind is SourceKind.MODEL
+
+
 def test_a_sentence_model_embeds(tmp_path):
     found = classify(read_inventory(model(tmp_path, modules__json=[])))
 

@@ -1,0 +1,61 @@
+"""What the user must know of a plan before it is carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from importer.planning.plan import BlobPlan, parameters_of
+from importer.recipes.recipe import Recipe
+from importer.sources.inventory import Inventory
+from store import limits
+from store.tensorfile import LENGTH_BYTES
+
+_TWO_BITS: Final = 2
+_COHERENT: Final = 1_000_000_000
+"""Parameters below which 2 bits are for tests of kernels, as those say who ship such models."""
+
+
+def warnings_of(
+    blobs: Sequence[BlobPlan], inventory: Inventory, recipe: Recipe
+) -> Iterator[str]:
+    """Yield a sentence for each thing that may surprise: notes, misfits, what is lost twice."""
+    yield from inventory.notes
+    plans = [plan for blob in blobs for plan in blob.tensors]
+    misfits = [plan for plan in plans if not plan.decision.fits]
+    if misfits:
+        first = misfits[0]
+        yield (
+            f"{len(misfits)} of {len(plans)} tensors stay as they are because they do not fit "
+            f"their rule; the first is `{first.name}` {list(first.shape)}: "
+            f"{first.decision.reason}"
+        )
+    twice = [plan for plan in plans if plan.codec is not None and plan.was_packed]
+    if twice:
+        first = twice[0]
+        yield (
+            f"{len(twice)} of {len(plans)} tensors are quantized a second time, on top of what "
+            f"the first time lost; the first is `{first.name}`, was {first.was_packed}"
+        )
+    few = [
+        plan for plan in plans if plan.codec is not None and plan.codec.spec.bits == _TWO_BITS
+    ]
+    parameters = parameters_of(inventory)
+    if few and parameters is not None and parameters < _COHERENT:
+        yield (
+            f"{len(few)} of {len(plans)} tensors get 2 bits, and the model has {parameters:,} "
+            f"parameters: below {_COHERENT:,} its text is rarely coherent; mixed_2_6 and int3 "
+            "are better choices"
+        )
+    if not recipe.is_plain and all(plan.target is None for plan in plans):
+        yield "no tensor becomes another type: the plan says why for each"
+    for blob in blobs:
+        if len(blob.header) - LENGTH_BYTES > limits.SMALL_READER_HEADER:
+            yield (
+                f"the header of `{blob.name}` has {len(blob.header)} bytes, and one of "
+                f"Ollama's readers refuses more than {limits.SMALL_READER_HEADER}"
+            )
+    empty = [tensor.name for tensor in inventory.tensors if not tensor.nbytes]
+    if empty:
+        more = f" and {len(empty) - 1} more" if len(empty) > 1 else ""
+        yield f"tensor `{empty[0]}`{more} has no elements"
