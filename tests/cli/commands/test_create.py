@@ -274,7 +274,7 @@ def test_components_without_the_variant_are_named(store, tmp_path):
     words = ("create", "m", source, "--variant", "fp16")
 
     text = run(*words, store=store).succeeded().stderr
-    (told,) = run(*words, "--json", store=store).succeeded().document["warnings"]
+    told, *_ = run(*words, "--json", store=store).succeeded().document["warnings"]
 
     assert told == "no weights of variant `fp16` in `vae`: took the default ones"
     assert f"warning: {told}\n" in text
