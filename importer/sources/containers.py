@@ -8,10 +8,13 @@ from importer.sources.base import SourceFormat
 from importer.sources.gguf import Gguf
 from importer.sources.pytorch import PyTorch
 from importer.sources.safetensors import Safetensors
+from importer.sources.uqff import KEY as UQFF
+from importer.sources.uqff import Uqff
 
 FORMATS: Final[dict[str, SourceFormat]] = {
     "safetensors": Safetensors(),
     "pytorch": PyTorch(),
     "gguf": Gguf(),
+    UQFF: Uqff(),
 }
 """In this order one is taken where a directory has weights in several."""

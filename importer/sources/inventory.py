@@ -18,6 +18,7 @@ from importer.sources.selection import choose
 from importer.sources.shards import check_shards
 from importer.sources.tensor import SourceTensor
 from importer.sources.tree import Origin, Tree, read_tree
+from importer.sources.uqff_shards import only_set_of, shard_name
 from importer.sources.whole import WholeModel
 from store import Digest
 from store.errors import UnsupportedError
@@ -98,7 +99,7 @@ def read_inventory(
     """Read what there is in a checkpoint directory, or in a single file of weights.
 
     Args:
-        source: the directory or file.
+        source: the directory or file; a shard of UQFF stands for its directory.
         variant: of the weights, such as `fp16`.
         as_arrays: make no tensors of the arrays of quantized weights.
         apart: take tensors out of files that could be kept as they are.
@@ -108,6 +109,10 @@ def read_inventory(
         InputError: it is malformed, incomplete or hostile.
         UnsupportedError: it is in no format that we read.
     """
+    if source.is_file() and shard_name(source.name) is not None:
+        tree = read_tree(source.parent)
+        tree = replace(tree, files=tuple(only_set_of(tree.files, source.name)))
+        return take_inventory(tree, variant, as_arrays=as_arrays, apart=apart)
     tree = read_tree(source)
     if source.is_file():
         return _single_file(tree, variant, as_arrays=as_arrays, apart=apart)

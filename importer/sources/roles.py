@@ -57,21 +57,15 @@ class Claimant(Protocol):
 
 
 class _UnreadFormat(NamedTuple):
-    """A format of weights that ingot knows by name alone.
-
-    Attributes:
-        is_alone: whether its files are a whole model under any name.
-    """
+    """A format of weights that ingot knows by name alone."""
 
     name: str
     naming: Naming
-    is_alone: bool = False
 
 
 OTHER_FORMAT: Final = "weights in another format"
 _PYTORCH: Final = ("pytorch_model", "diffusion_pytorch_model", "open_clip_pytorch_model")
 _UNREAD: Final = (
-    _UnreadFormat("UQFF", Naming((".uqff",)), is_alone=True),
     _UnreadFormat("PyTorch", Naming((".bin", ".pt", ".pth", ".ckpt"), _PYTORCH)),
     _UnreadFormat("ONNX", Naming((".onnx",))),
     _UnreadFormat("Keras", Naming((".h5",), ("tf_model",))),
@@ -120,7 +114,7 @@ def role_of(path: str, formats: Mapping[str, Claimant]) -> FileRole:
     for unread in _UNREAD if is_unread or name.endswith(".json") else ():
         if (named := unread.naming.parse(name)) is not None:
             reason = "shard index" if named.is_index else OTHER_FORMAT
-            is_alone = unread.is_alone or named.precedence is not None
+            is_alone = named.precedence is not None
             return FileRole(reason=reason, unread=unread.name, weights=named, is_alone=is_alone)
     return _KEPT[_media_type(path)]
 

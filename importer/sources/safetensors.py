@@ -45,7 +45,7 @@ class Safetensors:
 
     def fetch_header(self, path: str, size: int, read: ReadRange) -> None:
         """Read the header, which is at the start of the file."""
-        _header_text(path, size, read)
+        header_text(path, size, read)
 
     def read(
         self, selection: Selection, files: Mapping[str, SourceFile], component: str
@@ -55,7 +55,7 @@ class Safetensors:
 
     def cross_check(self, file: SourceFile, names: AbstractSet[str]) -> None:
         """Have the safetensors library, which was audited, read the header, too."""
-        _cross_check(file, names)
+        compare_with_library(file, names)
 
 
 def read_header(file: SourceFile, component: str = "") -> FileContents:
@@ -66,7 +66,7 @@ def read_header(file: SourceFile, component: str = "") -> FileContents:
         UnsupportedError: a dtype that is not known.
     """
     with opened(file) as descriptor:
-        text = _header_text(
+        text = header_text(
             file.path, file.size, lambda start, end: read_bytes(file, descriptor, start, end)
         )
     header = parse_header(text, file.size, f"`{file.path}`")
@@ -85,7 +85,12 @@ def read_header(file: SourceFile, component: str = "") -> FileContents:
     return FileContents(tensors, header.metadata)
 
 
-def _header_text(path: str, size: int, read: ReadRange) -> bytes:
+def header_text(path: str, size: int, read: ReadRange) -> bytes:
+    """Return the JSON of a header, which is at the start of the file.
+
+    Raises:
+        InputError: the file cannot be one of safetensors.
+    """
     head = read(0, min(LENGTH_BYTES, size))
     if int.from_bytes(head, "little") > size - len(head):
         _check_content(path, read(0, min(HEAD_BYTES, size)))
@@ -101,7 +106,13 @@ def _check_content(path: str, head: bytes) -> None:
         )
 
 
-def _cross_check(file: SourceFile, names: AbstractSet[str]) -> None:
+def compare_with_library(file: SourceFile, names: AbstractSet[str]) -> None:
+    """Have the safetensors library read a header, which must see arrays of these names.
+
+    Raises:
+        InputError: it refuses the file, or sees others.
+        StorageError: it cannot read the file.
+    """
     # Here, because numpy, which the library needs, should not be imported to check nothing.
     from safetensors import SafetensorError, safe_open  # noqa: PLC0415
 

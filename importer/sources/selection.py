@@ -15,6 +15,8 @@ from importer.sources.file import SourceFile
 from importer.sources.naming import WeightsName
 from importer.sources.roles import OTHER_FORMAT, FileRole, LeftOut
 from importer.sources.shards import select_weights
+from importer.sources.uqff import KEY as UQFF
+from importer.sources.uqff_shards import select_shards
 from store.errors import InputError
 
 PIPELINE_INDEXES: Final = ("model_index.json", "modular_model_index.json")
@@ -179,7 +181,7 @@ def _select(
 ) -> Selection | None:
     """Choose the weights of one directory: those of the first format that has any there."""
     selection: Selection | None = None
-    for key in FORMATS:
+    for key in _by_preference(roles):
         names = {
             path: role.weights
             for path, role in roles.items()
@@ -187,22 +189,42 @@ def _select(
         }
         if selection is not None:
             left_out += [
-                LeftOut(path, OTHER_FORMAT) for path in names if roles[path].is_weights
+                LeftOut(path, OTHER_FORMAT)
+                for path in names
+                if roles[path].is_weights and path not in selection.files
             ]
-        elif (selection := _select_in(names, key, variant, sizes)) is not None:
+            continue
+        selection = _select_in(roles, names, key, variant, sizes)
+        if selection is not None:
             left_out += selection.left_out
     return selection
 
 
 def _select_in(
+    roles: Roles,
     names: Mapping[str, WeightsName],
     key: str,
     variant: str | None,
     sizes: Mapping[str, int] | None,
 ) -> Selection | None:
+    if key == UQFF:
+        return select_shards(names, roles, key, variant, sizes)
     if any(name.stands_alone for name in names.values()):
         return select_alternative(names, key, variant, sizes)
     return select_weights(names, key, variant)
+
+
+def _by_preference(roles: Roles) -> list[str]:
+    """Return the formats in the order in which one of them is taken.
+
+    UQFF comes before safetensors, of which a part of it is, but not before a whole model.
+    """
+    others = [role.weights for role in roles.values() if role.format not in {"", UQFF}]
+    is_whole = any(
+        name is not None and (name.is_index or name.precedence is not None) for name in others
+    )
+    first = [] if is_whole else [UQFF]
+    return [*first, *(key for key in FORMATS if key not in first)]
 
 
 def _candidates(roles: Roles, left_out: list[LeftOut]) -> dict[str, Roles]:

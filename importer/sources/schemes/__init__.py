@@ -10,12 +10,14 @@ from importer.sources.schemes.base import Clue, Scheme
 from importer.sources.schemes.mlx import Mlx
 from importer.sources.schemes.ours import join_ours
 from importer.sources.schemes.recognized import Recognized
+from importer.sources.schemes.uqff import Uqff
 from store.json import Json
 
 if TYPE_CHECKING:  # `show` recognizes schemes, and starts quickly
     from importer.sources.tensor import SourceTensor
 
 SCHEMES: Final[dict[str, Scheme]] = {
+    "uqff": Uqff(),
     "awq": Recognized(recognized.is_awq),
     "gptq": Recognized(recognized.is_gptq),
     "mlx": Mlx(),

@@ -10,15 +10,12 @@ from store.errors import UnsupportedError
 from tests.importer.builders import safetensors, shards, write
 
 W = safetensors({"w.weight": ("F32", (2,))})
-UQFF = {"q4k-0.uqff": W, "residual.safetensors": W, "config.json": {}}
 PIPELINE = {"model_index.json": {}, "unet/diffusion_pytorch_model.safetensors": W}
 
 
 @pytest.mark.parametrize(
     ("files", "lost", "unread"),
     [
-        (UQFF, "q4k-0.uqff", "UQFF"),
-        ({**UQFF, "q4k-1.uqff": b""}, "q4k-0.uqff", "UQFF"),
         (
             {**PIPELINE, "vae/flax_model.msgpack": b""},
             "vae/flax_model.msgpack",
@@ -96,15 +93,8 @@ def test_one_more_form_of_a_whole_model_is_left_out_by_name(tmp_path, files):
 
 
 def test_a_file_may_be_imported_alone_by_its_name(tmp_path):
-    write(tmp_path, UQFF)
+    write(tmp_path, {"q4k-0.uqff": W, "residual.safetensors": W, "config.json": {}})
 
     found = read_inventory(tmp_path / "residual.safetensors")
 
     assert [tensor.name for tensor in found.tensors] == ["w.weight"]
-
-
-def test_uqff_alone_is_in_no_format_that_is_read(tmp_path):
-    with pytest.raises(UnsupportedError) as caught:
-        read_inventory(write(tmp_path, {"q4k-0.uqff": W, "config.json": {}}))
-
-    assert "`q4k-0.uqff`" in str(caught.value)

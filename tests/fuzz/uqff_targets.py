@@ -1,0 +1,88 @@
+"""UQFF models from any bytes: an error, or tensors that lie in their arrays and decode."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from importer.sources.inventory import read_inventory
+from importer.sources.tensor import SourceTensor
+from store.errors import IngotError
+from store.tensorfile import ITEM_BITS, data_bytes
+from store.text import is_printable
+from tests.fuzz.scratch import SCRATCH
+from tests.importer.builders import BITS, safetensors
+from tests.importer.sources.schemes.uqff_sources import LAYERS, entries, shard, values
+
+_LARGEST = 1 << 16
+
+
+def uqff(data: bytes) -> None:
+    """A shard as it is."""
+    _check(_model(data))
+
+
+def uqff_layer(data: bytes) -> None:
+    """A line for each entry of a layer, as `layer` reads them: deeper than `uqff` gets."""
+    found = {}
+    for line in data.decode("utf-8", "replace").splitlines():
+        with contextlib.suppress(ValueError):
+            name, dtype, shape, content = line.split(" ")
+            sides = tuple(int(side) for side in shape.split(",") if side)
+            nbytes = math.prod(sides) * BITS.get(dtype, 0) // 8
+            if dtype in BITS and 0 <= nbytes <= _LARGEST and min(sides, default=0) >= 0:
+                value = bytes.fromhex(content)[:nbytes]
+                found[name] = (dtype, sides, value + bytes(nbytes - len(value)))
+    _check(_model(shard(found)))
+
+
+def _model(content: bytes) -> Path:
+    directory = SCRATCH / f"{os.getpid()}.uqff"
+    directory.mkdir(exist_ok=True)
+    (directory / "q4k-0.uqff").write_bytes(content)
+    (directory / "residual.safetensors").write_bytes(safetensors({"norm": ("F32", (4,))}))
+    return directory
+
+
+def _check(directory: Path) -> None:
+    try:
+        found = read_inventory(directory)
+    except IngotError as refused:
+        shown = str(refused)
+        assert is_printable(shown)
+        return
+    places = [(array.file.path, array.name) for t in found.tensors for array in t.arrays]
+    assert len(set(places)) == len(places)
+    for tensor in found.tensors:
+        _check_tensor(tensor)
+
+
+def _check_tensor(tensor: SourceTensor) -> None:
+    count = math.prod(tensor.shape)
+    spans = tensor.decoder.spans(tensor.shape, range(count))
+    for span, array in zip(spans, tensor.arrays, strict=True):
+        end = span.begin + max(span.runs - 1, 0) * span.stride + span.run
+        assert 0 <= span.begin <= end <= array.nbytes
+        assert array.offset + array.nbytes <= array.file.size
+    if count <= _LARGEST and ITEM_BITS[tensor.dtype] >= 8:
+        assert len(values(tensor, 3)) == data_bytes(tensor.dtype, tensor.shape)
+
+
+def _lines(family: str) -> bytes:
+    """Give a well-formed layer as `uqff_layer` reads it."""
+    made = []
+    for name, (dtype, shape, *given) in entries(family, "a").items():
+        sides = ",".join(map(str, shape))
+        content = given[0].hex() if given else "0102030405060708"
+        made.append(f"{name} {dtype} {sides} {content}")
+    return "\n".join(made).encode()
+
+
+TARGETS: dict[str, Callable[[bytes], None]] = {"uqff": uqff, "uqff_layer": uqff_layer}
+SEEDS = {
+    "uqff": [shard(entries(family)) for family in LAYERS],
+    "uqff_layer": [_lines(family) for family in LAYERS],
+}
