@@ -37,7 +37,7 @@ def show(
     ] = False,
     metadata: Annotated[
         bool,
-        typer.Option("--metadata", help="Print only what a GGUF file says of itself."),
+        typer.Option("--metadata", help="Print only what files of weights say of themselves."),
     ] = False,
     config: Annotated[bool, typer.Option("--config", help="Print only config.json.")] = False,
     license_: Annotated[
@@ -145,7 +145,7 @@ def _print_metadata(model: Description, *, json: bool) -> None:
     from store.errors import NotFoundError
 
     if not model.metadata:
-        message = f"model `{model.name}` has no metadata of a file that it keeps whole"
+        message = f"model `{model.name}` has no metadata of a file of weights"
         raise NotFoundError(message, code="E_NO_PART")
     if json:
         out_json("show", {"name": str(model.name), "metadata": metadata_document(model)})

@@ -12,6 +12,7 @@ from importer.planning.plan import Plan, TensorPlan
 from importer.recipes.document import to_document
 from importer.sources.classification import Classification, SourceKind
 from importer.sources.file import SourceFile
+from importer.sources.file_metadata import fits_record, told
 from importer.sources.inventory import Inventory
 from importer.sources.stored import RECORD_KEY
 from importer.sources.whole import WholeModel
@@ -101,6 +102,9 @@ def _record(plan: Plan, facts: Classification) -> dict[str, Json]:
     record.update(_origin(plan.inventory))
     if facts.kind is SourceKind.PIPELINE:
         record["components"] = list(plan.inventory.components)
+    metadata = told(plan.inventory.metadata)
+    if metadata and not plan.inventory.is_apart and fits_record(metadata):
+        record["metadata"] = {path: sorted_keys(dict(said)) for path, said in metadata.items()}
     runs = list(_source_dtypes(plan))
     if any(dtype is not None for dtype, _ in runs):
         record["source_dtypes"] = [list(run) for run in runs]

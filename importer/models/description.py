@@ -49,7 +49,7 @@ class Description(NamedTuple):
         size: bytes of all blobs, each counted once.
         shared: bytes of those that other models name too.
         problems: blobs that could not be described, and why.
-        metadata: what files of weights that the model has whole say of themselves.
+        metadata: what files of weights say about themselves, in the source or in the store.
         declared_dtype: that config.json names, where the model was given another, or None.
     """
 
@@ -122,6 +122,10 @@ def describe(store: Store, name: ModelName) -> Description:
         source = source or lengths_of(whole)
         capabilities = capabilities or list(capabilities_of(whole))
         metadata = tuple(metadata_of(whole))
+    elif record.metadata:
+        from importer.models.whole import recorded_metadata  # noqa: PLC0415 - as above
+
+        metadata = tuple(recorded_metadata(record.metadata))
     prequantized = record.prequantized
     if record.is_empty:  # of another program's model names and dtypes tell
         from importer.sources.schemes import scheme_of  # noqa: PLC0415 - `show` starts quickly

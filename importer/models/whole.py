@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from importer.formats.gguf.header import Header, read_header
 from importer.formats.gguf.metadata import Array, Value
+from importer.sources.file_metadata import FileMetadata
 from importer.sources.stored.tensors import StoredTensor
 from store import Layer, MediaType, Store
 from store.errors import IntegrityError
@@ -49,7 +50,7 @@ class MetadataEntry(NamedTuple):
     """A key of a file's metadata.
 
     Attributes:
-        file: the name of its layer.
+        file: the name of its layer, or its path in the source.
         type: as GGUF calls it, such as `u32`; of an array that of its elements.
         value: None for an array.
         length: of an array, else None.
@@ -91,6 +92,13 @@ def metadata_of(files: Sequence[WholeFile]) -> Iterator[MetadataEntry]:
                 yield MetadataEntry(file.name, key, found.kind, found.value, None)
             else:
                 yield MetadataEntry(file.name, key, found.kind, None, found.length)
+
+
+def recorded_metadata(metadata: FileMetadata) -> Iterator[MetadataEntry]:
+    """Yield every key that the record of a model holds, in the order of the files."""
+    for file, said in sorted(metadata.items()):
+        for key, value in sorted(said.items()):
+            yield MetadataEntry(file, key, "string", value, None)
 
 
 def lengths_of(files: Sequence[WholeFile]) -> Mapping[str, Json]:

@@ -7,6 +7,7 @@ from typing import Final
 
 from importer.planning.plan import BlobPlan, parameters_of
 from importer.recipes.recipe import Recipe
+from importer.sources.file_metadata import fits_record
 from importer.sources.inventory import Inventory
 from store import limits
 from store.tensorfile import LENGTH_BYTES
@@ -21,6 +22,8 @@ def warnings_of(
 ) -> Iterator[str]:
     """Yield a sentence for each thing that may surprise: notes, misfits, what is lost twice."""
     yield from inventory.notes
+    if not fits_record(inventory.metadata) and not inventory.is_apart:
+        yield "what the files of weights say about themselves is too much to be kept"
     plans = [plan for blob in blobs for plan in blob.tensors]
     misfits = [plan for plan in plans if not plan.decision.fits]
     if misfits:

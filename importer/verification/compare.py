@@ -19,7 +19,9 @@ from importer.models.provenance import provenance_of
 from importer.pipeline import plan_import
 from importer.planning.kept_files import files_by_name, layers_by_name
 from importer.planning.plan import FilePlan, Plan, TensorPlan
+from importer.sources.file_metadata import told
 from importer.sources.location import Source
+from importer.sources.stored.record import ModelRecord
 from importer.sources.stored.tensors import StoredTensor, read_layer
 from importer.verification.error_bounds import ErrorBoundCheck
 from store import BlobRef, Layer, MediaType, ModelName, Store
@@ -119,6 +121,7 @@ def compare(
                 pairs.findings.append((layer.name, _told(store, error)))
     _pair_tensors(plan, tensors, {layer.digest: layer.ref for layer in manifest.layers}, pairs)
     _pair_files(plan, layers_by_name(manifest.layers), pairs)
+    _compare_metadata(plan, provenance.record, pairs)
     total = sum(pair.nbytes for pair in pairs.found)
     runtime = _prepare(pairs)
     check, stop = ErrorBoundCheck(runtime), Stop()
@@ -143,6 +146,15 @@ def compare(
         len(plan.files),
         total,
     )
+
+
+def _compare_metadata(plan: Plan, record: ModelRecord, pairs: _Pairs) -> None:
+    if record.metadata is None or plan.inventory.is_apart:
+        return  # a model of an earlier version kept none
+    ours, theirs = record.metadata, told(plan.inventory.metadata)
+    for path in sorted(ours.keys() | theirs.keys()):
+        if ours.get(path) != theirs.get(path):
+            pairs.findings.append((path, "what the file says about itself differs"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,8 @@ class ModelRecord(NamedTuple):
         is_unpacked: whether tensors were taken out of files that could have been kept whole.
         recipe: a document that `importer.recipes.document` reads, or None.
         variant: of the weights, or None.
+        metadata: what files of weights say about themselves, by path; None in models of
+            earlier versions, and where there is nothing unusual.
         source_dtypes: of all tensors in the order of the manifest, and in a group in that of
             its blob; empty where the layers say everything.
         is_empty: whether there is no record at all.
@@ -78,6 +80,7 @@ class ModelRecord(NamedTuple):
     is_unpacked: bool = False
     recipe: Mapping[str, Json] | None = None
     variant: str | None = None
+    metadata: Mapping[str, Mapping[str, str]] | None = None
     source_dtypes: tuple[DtypeRun, ...] = ()
     is_empty: bool = True
 
@@ -129,6 +132,7 @@ def record_in(config: Json | Mapping[str, Json]) -> ModelRecord:
         is_unpacked=ours.get("unpacked") is True,
         recipe=recipe if isinstance(recipe, dict) else None,
         variant=_text(ours.get("variant")),
+        metadata=_metadata(ours.get("metadata")),
         source_dtypes=_runs(ours.get("source_dtypes")),
         is_empty=False,
     )
@@ -169,6 +173,16 @@ def _digest(value: Json) -> Digest | None:
         return Digest.parse(value) if isinstance(value, str) else None
     except IngotError:
         return None
+
+
+def _metadata(value: Json) -> dict[str, dict[str, str]] | None:
+    if not isinstance(value, dict):
+        return None
+    return {
+        path: {key: text for key, text in said.items() if isinstance(text, str)}
+        for path, said in value.items()
+        if isinstance(said, dict)
+    }
 
 
 def _runs(value: Json) -> tuple[DtypeRun, ...]:

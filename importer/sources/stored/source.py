@@ -111,6 +111,7 @@ def _of_tensors(
         notes=made.notes,
         scheme=scheme,
         is_decoded=made.is_decoded,
+        metadata=record.metadata or {},
     )
 
 
