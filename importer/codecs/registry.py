@@ -8,10 +8,9 @@ from typing import cast
 
 from importer.codecs.base import Codec, Coded, Decoder, Shape, Transcoder
 from importer.codecs.cast import Cast
+from importer.codecs.layout import Layout
 from importer.codecs.plain import Plain
 from importer.codecs.spec import FloatType, QuantSpec, Target
-from importer.codecs.strided import Strided
-from importer.codecs.swapped import Swapped
 from importer.codecs.transcode import Copy, CopyParts, Gather, Recode, Repack
 
 
@@ -61,7 +60,7 @@ def transcoder_for(target: Target, decoder: Decoder, *, exact: bool = False) -> 
     if stored is not None and target in {None, stored}:
         return CopyParts(codec_for(stored, dtype))
     if target is None:
-        if isinstance(decoder, (Strided, Swapped)):
+        if isinstance(decoder, Layout):
             return Gather(decoder)
         assert isinstance(decoder, Plain), "the arrays of a scheme are kept one by one"
         return Copy(dtype)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from importer.codecs.base import KernelSpec, Operation, Runtime, Shape, Span
+from importer.codecs.layout import Layout
 from store.fs import Buffer
 from store.tensorfile import ITEM_BITS
 
@@ -28,7 +29,7 @@ class _Dimension(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Strided:
+class Strided(Layout):
     """Reads a view of one array, from its first element to its last.
 
     A small view is read at once. Of a larger one, either each row is near together (slices,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from importer.codecs.base import KernelSpec, Operation, Runtime, Shape, Span
 from importer.codecs.ggml_types import NAMED
+from importer.codecs.layout import Layout
 from store.fs import Buffer
 from store.tensorfile import ITEM_BITS
 
@@ -30,7 +31,7 @@ for it (gguf-convert-endian of gguf-py 0.19.0) converts; nothing defines the oth
 
 
 @dataclass(frozen=True, slots=True)
-class Swapped:
+class Swapped(Layout):
     """Reads one array whose elements are the tensor's, in big-endian order.
 
     Attributes:

@@ -112,7 +112,11 @@ class Recode:
 
 @dataclass(frozen=True, slots=True)
 class Gather:
-    """Keeps values that are stored in another order, of elements or of their bytes."""
+    """Keeps the values of an array that has them in another order or spelling.
+
+    Attributes:
+        decoder: one that is a `Layout`.
+    """
 
     decoder: Decoder
 

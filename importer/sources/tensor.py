@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from importer.codecs.base import Decoder, Shape
+from importer.codecs.layout import Layout
 from importer.codecs.plain import Plain
 from importer.codecs.registry import stored_type
-from importer.codecs.strided import Strided
-from importer.codecs.swapped import Swapped
 from importer.sources.file import Extent, SourceFile
 
 
@@ -23,6 +22,7 @@ class StoredArray(NamedTuple):
         shape: in elements of `dtype`, outermost dimension first.
         offset: of the first byte in the file.
         nbytes: of the data.
+        decoder: reads the elements where they are not there one after the other.
     """
 
     name: str
@@ -31,6 +31,7 @@ class StoredArray(NamedTuple):
     file: SourceFile
     offset: int
     nbytes: int
+    decoder: Decoder | None = None
 
     @property
     def extent(self) -> Extent:
@@ -65,7 +66,8 @@ class SourceTensor(NamedTuple):
     def plain(cls, array: StoredArray, component: str = "") -> SourceTensor:
         """Take an array for a tensor of its own."""
         name = f"{component}/{array.name}" if component else array.name
-        return cls(name, array.shape, (array,), _plain(array.dtype), component)
+        decoder = array.decoder or _plain(array.dtype)
+        return cls(name, array.shape, (array,), decoder, component)
 
     @property
     def dtype(self) -> str:
@@ -74,8 +76,8 @@ class SourceTensor(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Whether its values are stored as they are, in one array, in whatever order."""
-        return isinstance(self.decoder, (Plain, Strided, Swapped))
+        """Whether its values are stored in one array, in whatever order or spelling."""
+        return isinstance(self.decoder, (Plain, Layout))
 
     @property
     def is_ours(self) -> bool:
@@ -103,7 +105,7 @@ class SourceTensor(NamedTuple):
         return self.arrays[0].file
 
     def stored(self) -> Iterator[SourceTensor]:
-        """Give each array as a plain tensor of its own, as it is stored."""
+        """Give each array as a tensor of its own, as it is stored."""
         for array in self.arrays:
             yield SourceTensor.plain(array, self.component)
 
