@@ -39,6 +39,7 @@ def make_plan(inventory: Inventory, classification: Classification, recipe: Reci
     _check_not_quantized(inventory, recipe)
     copies = copies_of(inventory.tensors if recipe.stacked else ())
     tensors: list[TensorPlan] = []
+    arrays: set[str] = set()
     config = inventory.configs.get("", {})
     depths = Depths((tensor.name for tensor in inventory.tensors), config)
     decisions: dict[tuple[object, ...], Decision] = {}
@@ -50,8 +51,12 @@ def make_plan(inventory: Inventory, classification: Classification, recipe: Reci
         if tensor.is_ours or decision.target is not None:
             tensors.append(TensorPlan.of(tensor.name, tensor.shape, (tensor,), decision))
         else:  # what a scheme made of several arrays stays those arrays
-            arrays = (TensorPlan.of(a.name, a.shape, (a,), decision) for a in tensor.stored())
-            tensors += [array._replace(part_of=tensor) for array in arrays]
+            for one in tensor.stored():
+                # Several weights of a graph may have one array of zero points.
+                if one.name not in arrays:
+                    plan = TensorPlan.of(one.name, one.shape, (one,), decision)
+                    tensors.append(plan._replace(part_of=tensor))
+                arrays.add(one.name)
     if inventory.is_decoded and all(plan.part_of is None for plan in tensors):
         classification = replace(classification, scheme=None)  # nothing is left of it
     used = {decision.rule.index for decision in decisions.values()}

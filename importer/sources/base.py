@@ -53,6 +53,8 @@ class Contents:
         headers: of GGUF files, by path: metadata with its types, and where its arrays are.
         whole: what the files become when they are kept as they are, in a format whose files
             programs load so; else None.
+        joined: weights that the files themselves say are several of the tensors, under
+            `Scheme.join`'s rules; but arrays may be part of several of them.
     """
 
     files: tuple[SourceFile, ...]
@@ -61,6 +63,7 @@ class Contents:
     notes: tuple[str, ...] = ()
     headers: Mapping[str, Header] = field(default_factory=dict)
     whole: WholeModel | None = None
+    joined: tuple[SourceTensor, ...] = ()
 
 
 class SourceFormat(Protocol):

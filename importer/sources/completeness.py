@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final, NoReturn
 
 from importer.sources.base import Selection
-from importer.sources.roles import FileRole
+from importer.sources.roles import EXPORTS, FileRole
 from store.errors import InputError, UnsupportedError
 from store.text import printable
 
@@ -54,7 +54,8 @@ def check_complete(roles: Mapping[str, FileRole], selection: Selection | None) -
 
 def _is_passed_over(role: FileRole, selection: Selection) -> bool:
     """Return whether weights are a whole model's, in a format that another was preferred to."""
-    is_other = bool(role.format) and role.format != selection.format
+    # An export is never the only form of a model that has others.
+    is_other = role.format not in {"", selection.format, EXPORTS}
     return is_other and role.weights is not None and role.weights.precedence is not None
 
 

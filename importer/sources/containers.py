@@ -6,6 +6,7 @@ from typing import Final
 
 from importer.sources.base import SourceFormat
 from importer.sources.gguf import Gguf
+from importer.sources.onnx import Onnx
 from importer.sources.pytorch import PyTorch
 from importer.sources.safetensors import Safetensors
 from importer.sources.uqff import KEY as UQFF
@@ -16,5 +17,6 @@ FORMATS: Final[dict[str, SourceFormat]] = {
     "pytorch": PyTorch(),
     "gguf": Gguf(),
     UQFF: Uqff(),
+    "onnx": Onnx(),
 }
 """In this order one is taken where a directory has weights in several."""

@@ -31,4 +31,6 @@ def check_reference(inventory: Inventory, is_known: Callable[[SourceFile], bool]
             if array.file.path in names:
                 names[array.file.path].add(array.name)
     for path, file in unknown.items():
+        if not file.role.format:
+            continue  # data beside an ONNX graph: it has no names of its own
         FORMATS[file.role.format].cross_check(file, names[path])

@@ -140,8 +140,9 @@ def take_inventory(
     }
     if not any(part.tensors for part in contents.values()):
         no_weights(roles, str(tree.root))
-    files = tuple(file for file in tree.files if file.role.is_kept)
     taken = {file.path for part in contents.values() for file in part.files}
+    # Data of a graph may be in files of any name, which are then weights.
+    files = tuple(file for file in tree.files if file.role.is_kept and file.path not in taken)
     left_out = {file.path: file.role.reason for file in tree.files if not file.role.is_kept}
     left_out |= {out.path: out.reason for out in (*choice.left_out, *tree.left_out)}
     configs = {
@@ -182,7 +183,8 @@ def of_contents(
     metadata = {
         path: said for part in contents.values() for path, said in part.metadata.items()
     }
-    made = join(parts, configs, metadata, as_arrays=as_arrays)
+    known = {directory: part.joined for directory, part in contents.items()}
+    made = join(parts, configs, metadata, known, as_arrays=as_arrays)
     weights = [file for part in contents.values() for file in part.files]
     could_be_whole = contents[""].whole if contents.keys() == {""} else None
     whole = None if apart or could_be_whole is None else could_be_whole

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from importer.sources.document import Document
-from importer.sources.schemes import SCHEMES, join_tensors, scheme_of
+from importer.sources.schemes import OF_GRAPHS, SCHEMES, join_tensors, scheme_of
 from importer.sources.sharded import add_tensors
 from importer.sources.tensor import SourceTensor
 from store.text import printable
+
+NONE: Final[Mapping[str, Sequence[SourceTensor]]] = MappingProxyType({})
+"""No container made a tensor of several arrays."""
 
 
 class Joined(NamedTuple):
@@ -32,6 +36,7 @@ def join(
     parts: Mapping[str, Sequence[SourceTensor]],
     configs: Mapping[str, Document],
     metadata: Mapping[str, Mapping[str, str]],
+    known: Mapping[str, Sequence[SourceTensor]] = NONE,
     *,
     as_arrays: bool = False,
 ) -> Joined:
@@ -41,6 +46,7 @@ def join(
         parts: what is stored, by component.
         configs: the `config.json` of each component that has one.
         metadata: what each file of weights says about itself, by path.
+        known: weights that containers themselves made of several arrays, by component.
         as_arrays: make no tensors of the arrays of quantized weights.
 
     Raises:
@@ -49,17 +55,23 @@ def join(
     """
     stored = _sorted(parts.values())
     joined = [
-        part if as_arrays else join_tensors(part, configs.get(component, {}), metadata)
+        part
+        if as_arrays
+        else join_tensors(part, configs.get(component, {}), metadata, known.get(component, ()))
         for component, part in parts.items()
     ]
     # Most sources have nothing to join, and may have 100 000 tensors.
     is_joined = any(made is not part for made, part in zip(joined, parts.values(), strict=True))
     scheme = scheme_among(stored, configs)
+    is_unjoined = any(tensor.unjoined for tensor in stored)
+    if scheme is None and (is_unjoined or any(known.values())):
+        scheme = OF_GRAPHS
     tensors = _sorted(joined) if is_joined else stored
     is_decoded = (
         scheme is not None
         and SCHEMES[scheme].decodes
         and is_joined
+        and not is_unjoined
         and scheme_among([tensor for tensor in tensors if tensor.is_plain], configs) is None
     )
     return Joined(tensors, scheme, is_decoded, tuple(_unjoined(tensors)))

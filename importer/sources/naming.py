@@ -25,6 +25,7 @@ class WeightsName:
         stands_alone: whether files of other stems are other variants of the model, and not
             further parts of it.
         is_companion: whether the file goes with a model and is none by itself.
+        copy_of: the stem of another file that has the same weights, if that is there.
     """
 
     stem: str
@@ -36,6 +37,7 @@ class WeightsName:
     is_second_copy: bool = False
     stands_alone: bool = False
     is_companion: bool = False
+    copy_of: str = ""
 
     def is_of(self, variant: str) -> bool:
         """Return whether this is a name of a variant.

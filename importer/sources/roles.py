@@ -22,6 +22,7 @@ class FileRole(NamedTuple):
         weights: the name of a weights file or index, taken apart.
         is_alone: whether weights in a format that is not read are those of a whole model,
             and not one more form of weights that lie beside them.
+        data_of: the path of the weights file whose values are in this file, by its name.
     """
 
     media_type: MediaType | None = None
@@ -30,6 +31,7 @@ class FileRole(NamedTuple):
     unread: str = ""
     weights: WeightsName | None = None
     is_alone: bool = False
+    data_of: str = ""
 
     @property
     def is_kept(self) -> bool:
@@ -67,7 +69,6 @@ OTHER_FORMAT: Final = "weights in another format"
 _PYTORCH: Final = ("pytorch_model", "diffusion_pytorch_model", "open_clip_pytorch_model")
 _UNREAD: Final = (
     _UnreadFormat("PyTorch", Naming((".bin", ".pt", ".pth", ".ckpt"), _PYTORCH)),
-    _UnreadFormat("ONNX", Naming((".onnx",))),
     _UnreadFormat("Keras", Naming((".h5",), ("tf_model",))),
     _UnreadFormat("Flax", Naming((".msgpack",), ("flax_model", "diffusion_flax_model"))),
     _UnreadFormat("rust-bert", Naming((".ot",), ("rust_model",))),
@@ -83,6 +84,10 @@ _NOT_WEIGHTS: Final = (
     (re.compile(r"(.*[-._])?imatrix\.gguf", re.IGNORECASE), "importance matrix"),
 )
 """Names of files that are not weights in a format that has weights, too."""
+EXPORTS: Final = "onnx"
+"""A directory with the weights of the one that it is in, in the format of that name."""
+_DATA: Final = re.compile(r"(?P<graph>.+\.onnx)[._]data([._-]?\d+)*")
+"""Names of files with the data of a graph, as optimum, torch and onnx give them."""
 _LICENSES: Final = ("license", "licence", "copying")
 
 
@@ -102,8 +107,8 @@ def role_of(path: str, formats: Mapping[str, Claimant]) -> FileRole:
     *directories, name = path.split("/")
     if any(part.startswith(".") for part in directories):
         return FileRole(reason="in a hidden directory")
-    if _OTHER_DIRECTORIES.intersection(directories):
-        return FileRole(reason=OTHER_FORMAT)
+    if (role := _beside(path, directories, name, formats)) is not None:
+        return role
     for pattern, reason in _NOT_WEIGHTS:
         if pattern.fullmatch(name):
             return FileRole(reason=reason)
@@ -117,6 +122,21 @@ def role_of(path: str, formats: Mapping[str, Claimant]) -> FileRole:
             is_alone = named.precedence is not None
             return FileRole(reason=reason, unread=unread.name, weights=named, is_alone=is_alone)
     return _KEPT[_media_type(path)]
+
+
+def _beside(
+    path: str, directories: list[str], name: str, formats: Mapping[str, Claimant]
+) -> FileRole | None:
+    """Return the role of a file of an export, or of its data; None for all others."""
+    if ".onnx" in name and (match := _DATA.fullmatch(name)):
+        data_of = "/".join((*directories, match["graph"]))
+        return FileRole(reason="data of an ONNX file that was not selected", data_of=data_of)
+    if _OTHER_DIRECTORIES.isdisjoint(directories):
+        return None
+    is_export = directories[-1] == EXPORTS and _OTHER_DIRECTORIES.isdisjoint(directories[:-1])
+    role = _claimed(path, None, formats) if is_export else None
+    is_graph = role is not None and role.format == EXPORTS
+    return role if is_graph else FileRole(reason=OTHER_FORMAT)
 
 
 def role_alone(name: str, head: bytes, formats: Mapping[str, Claimant]) -> FileRole:

@@ -55,6 +55,9 @@ def select_weights(
         picked = [file for file in picked if file.name.stem == stem]
     else:
         picked = [file for file in picked if not file.name.is_second_copy]
+        picked += _lacking(weights, picked, chosen)
+    stems = {file.name.stem for file in picked}
+    picked = [file for file in picked if file.name.copy_of not in stems]
     _check_shards(picked)
     taken = {file.path for file in picked}
     left_out = [_why_not(file, chosen) for file in weights if file.path not in taken]
@@ -86,6 +89,31 @@ def _variant(files: Iterable[_File], wanted: str | None) -> str:
         code="E_SRC_VARIANTS",
         facts={"variant": printable(there[0])},
     )
+
+
+def _lacking(files: Iterable[_File], picked: Iterable[_File], variant: str) -> list[_File]:
+    """Return the default files of the parts of a model that there are in other variants only.
+
+    Raises:
+        InputError: there is no default one.
+    """
+    stems = {file.name.stem for file in picked} | {file.name.copy_of for file in picked} - {""}
+    others: dict[str, dict[str, _File]] = {}
+    for file in files:
+        # Of the format's own names, the likeliest that is there is the whole model.
+        is_part = file.name.precedence is None and file.name.variant != variant
+        if is_part and not stems.intersection({file.name.stem, file.name.copy_of}):
+            others.setdefault(file.name.stem, {})[file.name.variant] = file
+    for stem, variants in others.items():
+        if "" not in variants:
+            wanted = f"variant `{printable(variant)}`" if variant else "default variant"
+            raise InputError(
+                f"`{printable(stem)}` has no {wanted}, only "
+                + ", ".join(f"`{printable(one)}`" for one in sorted(variants)),
+                code="E_SRC_VARIANTS",
+                facts={"variant": printable(min(variants))},
+            )
+    return [variants[""] for variants in others.values()]
 
 
 def _stem(files: Iterable[_File]) -> str | None:
@@ -158,7 +186,7 @@ def _why_not(file: _File, variant: str) -> LeftOut:
         reason = "the default variant"
     elif name.variant != variant:
         reason = f"another variant: `{printable(name.variant)}`"
-    elif name.is_second_copy:
+    elif name.is_second_copy or name.copy_of:
         reason = "a second copy of the same weights"
     else:
         reason = "not one of the model's weights files"

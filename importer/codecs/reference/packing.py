@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from importer.codecs.reference import Bits, Codes
+from store.fs import Buffer
 
 _LANE: Final = 8
 """Codes that are packed at a time: a 64-bit integer with a code in each byte."""
@@ -45,3 +46,13 @@ def unpack(words: Bits, bits: int) -> Codes:
         low = even & (even >> free)
         lanes = (lanes & low) | ((lanes & ~low) << free)
     return lanes.view(np.uint8).reshape(len(words), -1)
+
+
+def unpack_low_first(data: Buffer, bits: int) -> Codes:
+    """Return the codes of 2, 4 or 8 bits in bytes, the first one in the lowest bits."""
+    octets = np.frombuffer(data, np.uint8)
+    if bits == _LANE:
+        return octets
+    shifts = np.arange(0, _LANE, bits, dtype=np.uint8)
+    mask = np.uint8((1 << bits) - 1)
+    return ((octets[:, None] >> shifts) & mask).reshape(-1)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from importer.sources.schemes import recognized
 from importer.sources.schemes.base import Clue, Scheme
 from importer.sources.schemes.mlx import Mlx
+from importer.sources.schemes.onnx import Onnx
 from importer.sources.schemes.ours import join_ours
 from importer.sources.schemes.recognized import Recognized
 from importer.sources.schemes.uqff import Uqff
@@ -16,6 +17,8 @@ from store.json import Json
 if TYPE_CHECKING:  # `show` recognizes schemes, and starts quickly
     from importer.sources.tensor import SourceTensor
 
+OF_GRAPHS: Final = "onnx"
+"""The scheme of weights that a graph takes from several arrays, whatever their names are."""
 SCHEMES: Final[dict[str, Scheme]] = {
     "uqff": Uqff(),
     "awq": Recognized(recognized.is_awq),
@@ -28,6 +31,7 @@ SCHEMES: Final[dict[str, Scheme]] = {
     "compressed-tensors": Recognized(recognized.is_compressed_tensors),
     "bitnet": Recognized(recognized.is_bitnet),
     "fp8": Recognized(recognized.is_fp8),
+    OF_GRAPHS: Onnx(),
     "unknown": Recognized(recognized.is_unknown),
 }
 """By the name that plan and `show` give it; the first that recognizes an array has it."""
@@ -63,20 +67,26 @@ def join_tensors(
     tensors: Sequence[SourceTensor],
     config: Mapping[str, Json],
     metadata: Mapping[str, Mapping[str, str]],
+    joined: Sequence[SourceTensor] = (),
 ) -> Sequence[SourceTensor]:
     """Make logical tensors of the arrays of one directory, by every scheme in turn.
 
-    First come those whose file names a type of the store.
+    First come those that the container joined, and those whose file names a type of the store.
 
     Args:
         tensors: every array as it is stored, in the order of the files.
         config: the directory's `config.json`, or empty.
         metadata: what each file says about itself, by path.
+        joined: weights that the container knows to be several of the arrays.
 
     Raises:
         InputError: arrays are missing, or contradict each other or the configuration.
         UnsupportedError: a form of a scheme that is not decoded.
     """
+    if joined:
+        parts = {array.name for tensor in joined for array in tensor.arrays}
+        others = (tensor for tensor in tensors if tensor.arrays[0].name not in parts)
+        tensors = (*others, *joined)
     tensors = join_ours(tensors, metadata)
     for scheme in SCHEMES.values():
         tensors = tuple(scheme.join(tensors, config))

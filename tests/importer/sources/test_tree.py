@@ -194,9 +194,9 @@ def test_a_name_that_is_not_safe_everywhere_is_refused_and_escaped(tmp_path, nam
     [
         (b"tf_model:1.h5", "weights in another format"),
         (b"a\x1b[2J.H5", "weights in another format"),
-        (b"\xff.onnx", "weights in another format"),
+        (b"\xff.h5", "weights in another format"),
         (b"onnx/con", "weights in another format"),
-        (b"a:b/x.onnx", "weights in another format"),
+        (b"a:b/x.h5", "weights in another format"),
         (b"optimizer.", "optimizer state"),
         (b"tf_model.h5.index.:.json", "shard index"),
     ],

@@ -1,0 +1,136 @@
+"""Weights of onnxruntime's MatMulNBits: rows of blocks of packed codes, with scales aside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from importer.codecs.base import Decoder, KernelSpec, Operation, Runtime, Shape, Span
+from importer.codecs.section import read_section, section_span
+from store.errors import InputError
+from store.fs import Buffer
+
+_BYTE: Final = 8
+_MATRIX: Final = 2
+LARGEST: Final = 1 << 22
+"""Elements of a row, which is decoded at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatMulNBits:
+    """Reads codes `[out, blocks, bytes]`, scales, zero points, and the blocks of columns.
+
+    Attributes:
+        bits: of a code: 2, 4 or 8.
+        block: columns that have one scale; a power of two of at least 16.
+        codes: of bytes.
+        scale: of F32, F16 or BF16, one for each block of each row.
+        zero: of bytes of packed codes, rows filled up to whole bytes; or of floats, one for
+            each scale; None for half of what codes can be.
+        groups: of a number for each column, the block whose scale it has; None for its own.
+    """
+
+    bits: int
+    block: int
+    codes: Decoder
+    scale: Decoder
+    zero: Decoder | None = None
+    groups: Decoder | None = None
+    value_dtype = "F32"
+
+    def __str__(self) -> str:
+        return f"MatMulNBits int{self.bits}/{self.block}"
+
+    def unit(self, shape: Shape) -> int:
+        """Return the elements of a row."""
+        return max(shape[-1], 1)
+
+    def spans(self, shape: Shape, elements: range) -> tuple[Span, ...]:
+        """Return the rows' codes, scales and zero points, and the blocks of all columns."""
+        return tuple(
+            section_span(decoder, whole, some)
+            for decoder, whole, some in self._sections(shape, elements)
+        )
+
+    def decode(
+        self, arrays: Sequence[Buffer], shape: Shape, elements: range, runtime: Runtime
+    ) -> Buffer:
+        """Return the values of whole rows."""
+        import numpy as np  # noqa: PLC0415 - a plan needs no numpy
+
+        from importer.codecs.reference import matmul_nbits as reference  # noqa: PLC0415
+        from importer.codecs.reference.dequantize_linear import scales  # noqa: PLC0415
+
+        if not len(elements):
+            return b""
+        columns = shape[-1]
+        rows, blocks = len(elements) // columns, self._blocks(columns)
+        sections = self._sections(shape, elements)
+        data = [
+            read_section(decoder, array, whole, some, runtime)
+            for (decoder, whole, some), array in zip(sections, arrays, strict=True)
+        ]
+        codes = reference.rows_of_codes(data[0], self.bits, rows, blocks * self.block)
+        scale = scales(data[1], self.scale.value_dtype).reshape(rows, blocks)
+        zero, is_moved = np.full((1, 1), 1 << (self.bits - 1), np.float32), self._is_moved
+        if self.zero is not None and self._is_packed:
+            packed = reference.rows_of_codes(data[2], self.bits, rows, blocks)
+            zero = packed.astype(np.float32)
+        elif self.zero is not None:
+            zero = scales(data[2], self.zero.value_dtype).reshape(rows, blocks)
+        if self.groups is not None:
+            groups = np.frombuffer(data[-1], "<i4")
+            try:
+                scale = reference.by_column(scale, groups)
+                zero = reference.by_column(np.broadcast_to(zero, (rows, blocks)), groups)
+            except IndexError:
+                raise InputError(
+                    f"a column of a weight of {blocks} blocks has the scale of another one",
+                    code="E_ONNX_GROUPS",
+                ) from None
+            codes = codes[:, :columns]
+        else:
+            codes = codes.reshape(rows, blocks, self.block)
+            scale, zero = scale[:, :, None], zero[:, :, None]
+        compute = reference.dequantize_moved if is_moved else reference.dequantize
+        values = compute(codes, zero, scale).reshape(rows, -1)[:, :columns]
+        return np.ascontiguousarray(values).reshape(-1).view("u1").data
+
+    def kernels(self, operation: Operation) -> tuple[KernelSpec, ...]:  # noqa: ARG002
+        """Return none."""
+        return ()
+
+    def shapes(self, shape: Shape) -> tuple[Shape, Shape, Shape, Shape]:
+        """Return the shapes of codes, scales, zero points and groups, in their elements."""
+        rows, columns = shape
+        blocks = self._blocks(columns)
+        packed = -(-blocks * self.bits // _BYTE) if self._is_packed else blocks
+        nbytes = self.block * self.bits // _BYTE
+        return (rows, blocks, nbytes), (rows, blocks), (rows, packed), (columns,)
+
+    @property
+    def _is_packed(self) -> bool:
+        return self.zero is not None and self.zero.value_dtype == "U8"
+
+    @property
+    def _is_moved(self) -> bool:
+        return self.groups is not None or (self.zero is not None and not self._is_packed)
+
+    def _blocks(self, columns: int) -> int:
+        return -(-columns // self.block)
+
+    def _sections(self, shape: Shape, elements: range) -> list[tuple[Decoder, Shape, range]]:
+        """Return decoder and shape of each array, and which of its elements are needed."""
+        columns = max(shape[-1], 1)
+        first, end = elements.start // columns, elements.stop // columns
+        found = []
+        wholes = self.shapes(shape)
+        decoders = (self.codes, self.scale, self.zero)
+        for decoder, whole in zip(decoders, wholes[:3], strict=True):
+            if decoder is not None:
+                each = whole[1] * (whole[2] if len(whole) > _MATRIX else 1)
+                found.append((decoder, whole, range(first * each, end * each)))
+        if self.groups is not None:
+            found.append((self.groups, wholes[3], range(shape[-1] if len(elements) else 0)))
+        return found

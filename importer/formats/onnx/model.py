@@ -1,0 +1,114 @@
+"""What an ONNX file holds: its tensors, and which of them are quantized weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from importer.formats.content import content_of
+from importer.formats.onnx.graph import Graphs
+from importer.formats.onnx.problems import malformed
+from importer.formats.onnx.quantized import OPS, Quantized, find_quantized
+from importer.formats.onnx.reader import Reader
+from importer.formats.onnx.tensors import Tensor
+from importer.formats.onnx.wire import LENGTH, VARINT, ReadRange, Span, Wire
+from store.errors import InputError
+from store.text import is_printable, printable
+
+_HEAD: Final = 512
+_NAMED: Final = 5
+_FIRST_IR: Final = 3
+_LAST_IR: Final = 64
+_TEXTS: Final = frozenset({2, 3, 4, 6})
+_BEGINNING: Final = frozenset({1, 5, *_TEXTS})
+_AFTER: Final = frozenset({7, 8, 14, 20, 25, 26})
+
+
+class Model(NamedTuple):
+    """What a file holds.
+
+    Attributes:
+        tensors: by name, in the order of the file.
+        quantized: weights that are several of them.
+        notes: what the user should know, a sentence each.
+    """
+
+    tensors: Mapping[str, Tensor]
+    quantized: tuple[Quantized, ...]
+    notes: tuple[str, ...]
+
+
+def is_onnx(head: bytes) -> bool:
+    """Return whether a file is an ONNX model, by its first bytes.
+
+    Protobuf has no magic number: a version of the format comes first, then text that says who
+    wrote it, then the graph.
+    """
+    wire = Wire("", len(head), lambda start, end: head[start:end])
+    try:
+        first = wire.tag(len(head))
+        version = wire.varint(len(head))
+        if (first.number, first.wire) != (1, VARINT) or not _FIRST_IR <= version <= _LAST_IR:
+            return False
+        while True:
+            tag = wire.tag(len(head))
+            if tag.number in _AFTER:
+                return tag.wire == LENGTH
+            if tag.number not in _BEGINNING:
+                return False
+            span = wire.value(tag, len(head))
+            text = head[span.start : span.end]
+            if tag.number in _TEXTS and not is_printable(text.decode()):
+                return False
+            wire.seek(span.end)
+    except (InputError, UnicodeDecodeError):
+        return False
+
+
+def read_model(where: str, size: int, read: ReadRange) -> Model:
+    """Read where the tensors of a file are, and no weight.
+
+    Args:
+        where: what to call the file in a message.
+        size: of the file, in bytes.
+        read: gives bytes of it.
+
+    Raises:
+        InputError: it is malformed or hostile.
+        UnsupportedError: it is well-formed, but has tensors of a kind that is not read.
+    """
+    what = content_of(read(0, min(_HEAD, size)))
+    if what is not None:
+        malformed(where, f"it is {what}, expected an ONNX model", "E_ONNX_CONTENT")
+    reader = Reader(Wire(where, size, read))
+    graphs = Graphs(reader, OPS)
+    notes: list[str] = []
+    graph: Span | None = None
+    functions: list[Span] = []
+    wanted = {"graph", "functions", "training_info"}
+    for value in reader.fields("ModelProto", Span(0, size), wanted):
+        if value.name == "graph":
+            graph = value.span
+            graphs.read_graph(graph)
+        elif value.name == "functions":
+            functions.append(value.span)
+            reader.charge()
+        else:
+            reader.check(value)
+            notes.append(f"{where}: left out what is there for training alone")
+    if graph is None:
+        malformed(where, "it has no graph, expected an ONNX model", "E_ONNX_CONTENT")
+    for function in functions:
+        graphs.read_function(function)
+    if graphs.texts:
+        notes.append(f"{where}: left out tensors of text: {_shown(graphs.texts)}")
+    if graphs.others:
+        shown = _shown(list(graphs.others))
+        notes.append(f"{where}: left out tensors that are attributes of {shown}")
+    quantized = tuple(find_quantized(graphs.scopes, graphs.tensors))
+    return Model(graphs.tensors, quantized, tuple(dict.fromkeys(notes)))
+
+
+def _shown(names: list[str]) -> str:
+    shown = ", ".join(f"`{printable(name)}`" for name in names[:_NAMED])
+    return f"{shown} and {len(names) - _NAMED} more" if len(names) > _NAMED else shown
