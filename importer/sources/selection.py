@@ -11,9 +11,10 @@ from importer.sources.alternatives import has_variant, select_alternative
 from importer.sources.base import Selection
 from importer.sources.completeness import check_complete, no_variant, no_weights
 from importer.sources.containers import FORMATS
+from importer.sources.exported import place_exports
 from importer.sources.file import SourceFile
 from importer.sources.naming import WeightsName
-from importer.sources.roles import EXPORTS, OTHER_FORMAT, FileRole, LeftOut
+from importer.sources.roles import OTHER_FORMAT, FileRole, LeftOut
 from importer.sources.shards import select_weights
 from importer.sources.uqff import KEY as UQFF
 from importer.sources.uqff_shards import select_shards
@@ -235,7 +236,7 @@ def _candidates(roles: Roles, left_out: list[LeftOut]) -> dict[str, Roles]:
         if role.weights is not None:
             by_directory.setdefault(path.rpartition("/")[0], {})[path] = role
     is_pipeline = any(index in roles for index in PIPELINE_INDEXES)
-    _place_exports(by_directory, left_out, is_pipeline=is_pipeline)
+    place_exports(by_directory, left_out, is_pipeline=is_pipeline)
     own = any(role.format for role in by_directory.get("", {}).values())
     if is_pipeline:
         beside = by_directory.pop("", {})
@@ -252,37 +253,6 @@ def _candidates(roles: Roles, left_out: list[LeftOut]) -> dict[str, Roles]:
     elif MODULES not in roles:
         _check_one_checkpoint(by_directory)
     return dict(sorted(by_directory.items(), key=lambda item: item[0].encode()))
-
-
-def _place_exports(
-    by_directory: dict[str, dict[str, FileRole]], left_out: list[LeftOut], *, is_pipeline: bool
-) -> None:
-    """Leave out exports of a model that is there in another format, wherever they are.
-
-    Where nothing else is, those in `x/onnx/` are counted among the files of `x`, unless there
-    are some in `x` itself.
-    """
-    formats = {
-        directory: {role.format for role in roles.values() if role.format}
-        for directory, roles in by_directory.items()
-    }
-    is_own = not is_pipeline and formats.get("") == {EXPORTS}
-    if not is_own and set().union(*formats.values()) - {EXPORTS}:
-        for directory, roles in list(by_directory.items()):
-            exports = [path for path, role in roles.items() if role.format == EXPORTS]
-            left_out += [LeftOut(path, OTHER_FORMAT) for path in exports]
-            for path in exports:
-                del roles[path]
-            if not roles:
-                del by_directory[directory]
-        return
-    for directory in [one for one in by_directory if one.rpartition("/")[2] == EXPORTS]:
-        exported = by_directory.pop(directory)
-        own = by_directory.setdefault(directory.rpartition("/")[0], {})
-        if any(role.format == EXPORTS for role in own.values()):
-            left_out += [LeftOut(path, OTHER_FORMAT) for path in exported]
-        else:
-            own.update(exported)
 
 
 def _check_one_checkpoint(by_directory: Mapping[str, Roles]) -> None:

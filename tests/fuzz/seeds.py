@@ -13,6 +13,7 @@ from tests.fuzz import uqff_targets
 from tests.fuzz.scratch import SCRATCH
 from tests.fuzz.store_targets import DIGEST, IDENTITY, PATH
 from tests.importer.formats.gguf import builders as gguf_builders
+from tests.importer.formats.onnx import builders as onnx_builders
 from tests.importer.formats.pytorch.builders import (
     GOOD,
     OLD,
@@ -127,6 +128,8 @@ SEEDS: dict[str, list[bytes]] = {
     "pytorch_pickle": [pickled(GOOD), pickled(mapping(model=GOOD, x=b"]N\x88e"))],
     "gguf": gguf_builders.SEEDS,
     **uqff_targets.SEEDS,
+    "onnx": onnx_builders.SEEDS,
+    "onnx_tensor": onnx_builders.TENSOR_SEEDS,
     "strict_json": [b'{"a":[1,-2,"\\u00e9<>&",null,true,{}]}'],
     "name": [b"registry.ollama.ai/library/llama3:8b", b"host:5000/ns/m", b"con", b"a/b/c/d"],
     "checkpoint": [_CHECKPOINT[8:] + b"\0" + _CONFIG, _HEADER[8:] + b"\0{}"],

@@ -34,7 +34,13 @@ from store.names import ModelName
 from store.paths import why_unsafe
 from store.tensorfile import LENGTH_BYTES, data_bytes, header_length, parse_header
 from store.text import is_printable, printable
-from tests.fuzz import asked_targets, gguf_targets, store_targets, uqff_targets
+from tests.fuzz import (
+    asked_targets,
+    gguf_targets,
+    onnx_targets,
+    store_targets,
+    uqff_targets,
+)
 from tests.fuzz.scratch import SCRATCH
 from tests.importer.formats.pytorch.builders import checkpoint_of
 
@@ -198,6 +204,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "checkpoint": checkpoint,
     **gguf_targets.TARGETS,
     **uqff_targets.TARGETS,
+    **onnx_targets.TARGETS,
     **asked_targets.TARGETS,
     **store_targets.TARGETS,
 }
