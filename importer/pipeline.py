@@ -224,7 +224,7 @@ def _layer(job: Job, ref: BlobRef) -> Layer:
         return Layer(MediaType.TENSOR, ref.digest, ref.size, job.name)
     (tensor,) = job.tensors
     # The logical dtype: of a quantized tensor the source's.
-    dtype = tensor.parts[0].dtype if tensor.quant is None else tensor.dtype
+    dtype = tensor.layer_dtype
     return Layer(MediaType.TENSOR, ref.digest, ref.size, job.name, dtype, tensor.shape)
 
 

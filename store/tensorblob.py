@@ -31,6 +31,9 @@ PARTS: Final = (WEIGHT, SCALE, BIAS, GLOBAL_SCALE)
 PACKED_DTYPE: Final = "U32"
 """Of quantized weights: words that hold several elements each."""
 
+BLOCK_DTYPE: Final = "U8"
+"""Of blocks of codes and scales, `[..., rows, bytes of a row]`: the type is declared alone."""
+
 _QUANT_TYPE: Final = "quant_type"
 _GROUP_SIZE: Final = "group_size"
 _OLD_KEY: Final = "data"
@@ -38,6 +41,10 @@ _DIGITS: Final = 10
 """Of a group size that makes sense; Python refuses to read 4301."""
 _DEPTH: Final = 8
 """Directories of a component, at most, whose names `plain_keys` takes from a layer's name."""
+
+
+QuantFacts = tuple[str, int | None]
+"""A quantization type, and its group size where it has one to be told."""
 
 
 class BlobTensor(NamedTuple):
@@ -66,12 +73,17 @@ class BlobTensor(NamedTuple):
         return SCALE in self.parts
 
     @property
+    def is_blocks(self) -> bool:
+        """Whether the weights are blocks of bytes, of a type that the blob declares."""
+        return self.quant_type is not None and not self.is_quantized
+
+    @property
     def nbytes(self) -> int:
         """Bytes of all parts."""
         return sum(part.nbytes for part in self.parts.values())
 
 
-def quant_metadata(members: Iterable[tuple[str, tuple[str, int] | None]]) -> dict[str, str]:
+def quant_metadata(members: Iterable[tuple[str, QuantFacts | None]]) -> dict[str, str]:
     """Write the metadata of a blob.
 
     A single tensor is described by two global keys. In a group each quantized member is
@@ -84,7 +96,7 @@ def quant_metadata(members: Iterable[tuple[str, tuple[str, int] | None]]) -> dic
 
     Args:
         members: key of each tensor, and its quantization type and group size, or None where
-            it is not quantized.
+            it is not quantized. Types of blocks have no group size.
     """
     found = dict(members)
     quantized = {key: quant for key, quant in found.items() if quant is not None}
@@ -97,9 +109,12 @@ def quant_metadata(members: Iterable[tuple[str, tuple[str, int] | None]]) -> dic
     return metadata
 
 
-def _facts(prefix: str, quant: tuple[str, int]) -> dict[str, str]:
+def _facts(prefix: str, quant: QuantFacts) -> dict[str, str]:
     quant_type, group_size = quant
-    return {prefix + _QUANT_TYPE: quant_type, prefix + _GROUP_SIZE: str(group_size)}
+    found = {prefix + _QUANT_TYPE: quant_type}
+    if group_size is not None:
+        found[prefix + _GROUP_SIZE] = str(group_size)
+    return found
 
 
 def read_tensors(layer: str, header: tensorfile.Header) -> Iterator[BlobTensor]:
@@ -129,6 +144,10 @@ def read_tensors(layer: str, header: tensorfile.Header) -> Iterator[BlobTensor]:
             found = ((suffix, entries.get(key + suffix)) for suffix in PARTS)
             parts = {suffix: part for suffix, part in found if part is not None}
             yield BlobTensor(name, parts, *declared_type(key, header.metadata))
+        elif entry.dtype == BLOCK_DTYPE and entry.shape:
+            declared, group_size = declared_type(key, header.metadata)
+            # With a group size it is said of others: a plain neighbour of packed words.
+            yield BlobTensor(name, {WEIGHT: entry}, declared if group_size is None else None)
         else:
             yield BlobTensor(name, {WEIGHT: entry})
 
@@ -196,7 +215,11 @@ def layer_mismatches(layer: Layer, header: tensorfile.Header) -> Iterator[str]:
     if strays:
         yield f"layer `{shown}` has a blob with tensors of other names"
     weight = main.weight
-    if weight.dtype != PACKED_DTYPE and len(header.entries) == 1:
+    if main.is_blocks:
+        if layer.shape is not None and layer.shape[:-1] != weight.shape[:-1]:
+            expected, found = list(layer.shape), list(weight.shape)
+            yield f"layer `{shown}` says {expected}, its blob has blocks of {found}"
+    elif weight.dtype != PACKED_DTYPE and len(header.entries) == 1:
         if layer.dtype not in {None, weight.dtype}:
             yield f"layer `{shown}` says {printable(str(layer.dtype))}, its blob {weight.dtype}"
         if layer.shape not in {None, weight.shape}:

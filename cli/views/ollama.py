@@ -12,13 +12,19 @@ if TYPE_CHECKING:
     from importer.planning.plan import Plan
 
 
-def runs_of_plan(plan: Plan) -> RunsIn:
-    """Tell which Ollama runs what a plan makes."""
+def runs_of_plan(plan: Plan) -> RunsIn | None:
+    """Tell which Ollama runs what a plan makes, or None where that is not made of tensors."""
+    if plan.inventory.whole is not None:
+        return None
     facts = plan.classification
     return runs_in(
         facts.architecture or facts.family,
         str(facts.kind),
-        [tensor.quant.name for tensor in plan.tensors if tensor.quant is not None],
+        [
+            tensor.quant.name if tensor.quant is not None else tensor.blocks
+            for tensor in plan.tensors
+            if tensor.quant is not None or tensor.blocks
+        ],
         prequantized=facts.scheme,
         has_packed_experts=any(_is_packed(tensor.key) for tensor in plan.tensors),
     )
@@ -26,7 +32,7 @@ def runs_of_plan(plan: Plan) -> RunsIn:
 
 def runs_of_model(model: Description) -> RunsIn | None:
     """Tell which Ollama runs a stored model, or None for one that is not made of tensors."""
-    if not model.tensors:
+    if not model.tensors or model.is_whole:
         return None
     return runs_in(
         model.architecture,
@@ -44,12 +50,14 @@ def words(found: RunsIn) -> str:
     return f"no Ollama: {'; '.join(_why(*obstacle) for obstacle in found.obstacles)}"
 
 
-def warning(found: RunsIn) -> str | None:
+def warning(found: RunsIn | None) -> str | None:
     """Say what keeps Ollama from running a model, and which flag helps; None for nothing.
 
     An architecture that Ollama does not have is not warned of: nothing would help, and the plan
     and `show` tell it.
     """
+    if found is None:
+        return None
     obstacles = [one for one in found.obstacles if one[0] is not Obstacle.ARCHITECTURE]
     if not obstacles:
         return None

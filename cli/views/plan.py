@@ -49,21 +49,48 @@ def plan_lines(name: str, plan: Plan, new: list[Job]) -> Iterator[str]:
         yield f"quantized already ({scheme}){_kept(plan)}"
     if (experts := _experts(plan)) is not None:
         yield experts
-    yield f"runs in {words(runs_of_plan(plan))}"
+    if (runs := runs_of_plan(plan)) is not None:
+        yield f"runs in {words(runs)}"
     yield _new_bytes(plan, new)
-    if plan.files:
+    yield from _file_lines(plan)
+    for warning in plan.warnings:
+        yield ""
+        yield f"warning: {printable(warning, 1000)}"
+
+
+def _file_lines(plan: Plan) -> Iterator[str]:
+    whole, kept = _files(plan)
+    if whole:
+        yield ""
+        yield f"kept whole, as {_whole_word(plan)}:"
+        yield from table(whole, indent=2, right=(2,))
+    if kept:
         yield ""
         yield "files kept:"
-        yield from table(
-            ((file.file.path, size(file.nbytes)) for file in plan.files), indent=2, right=(1,)
-        )
+        yield from table(kept, indent=2, right=(1,))
     if plan.left_out:
         yield ""
         yield "left out:"
         yield from table(((left.path, left.reason) for left in plan.left_out), indent=2)
-    for warning in plan.warnings:
-        yield ""
-        yield f"warning: {printable(warning, 1000)}"
+
+
+def _whole_word(plan: Plan) -> str:
+    """Return what the files are that a plan keeps whole, such as `a GGUF model`."""
+    whole = plan.inventory.whole
+    return f"a {whole.format.upper()} model" if whole is not None else "files"
+
+
+def _files(plan: Plan) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
+    """Return rows of the files that are models themselves, and of the others."""
+    whole: list[tuple[str, ...]] = []
+    kept: list[tuple[str, ...]] = []
+    for file in plan.files:
+        if file.layer_name:
+            kept.append((file.file.path, size(file.nbytes)))
+        else:
+            kind = file.media_type.rpartition(".")[2]
+            whole.append((file.file.path, kind, size(file.nbytes)))
+    return whole, kept
 
 
 def _experts(plan: Plan) -> str | None:

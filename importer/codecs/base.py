@@ -188,6 +188,25 @@ class Coded(Decoder, Protocol):
         ...
 
 
+class Blocks(Decoder, Protocol):
+    """A decoder of one array of blocks, which the store keeps under the decoder's name.
+
+    `str()` of it is what the blob's `quant_type` says.
+    """
+
+    def stored_shape(self, shape: Shape) -> Shape:
+        """Return the shape of the array, in bytes: `[..., rows, bytes of a row]`.
+
+        Args:
+            shape: of the tensor, logical.
+        """
+        ...
+
+    def kept(self, blocks: Buffer) -> Buffer:
+        """Return whole blocks as the store keeps them."""
+        ...
+
+
 class Encoder(Protocol):
     """What values become: a frozen value that knows what it will make before it makes it."""
 

@@ -96,6 +96,15 @@ class Ggml:
         """Return the kernel that decodes."""
         return (_kernel(self.kind),) if operation is Operation.DECODE else ()
 
+    def stored_shape(self, shape: Shape) -> Shape:
+        """Return the shape of the array."""
+        *outer, columns = shape
+        return (*outer, self.type.row_nbytes(columns))
+
+    def kept(self, blocks: Buffer) -> Buffer:
+        """Return the blocks as they are."""
+        return blocks
+
     def holds(self, shape: Shape) -> QuantSpec | None:  # noqa: ARG002 - blocks are whole groups
         """Return the type of the store that holds the codes, with F32 for scales, or None.
 

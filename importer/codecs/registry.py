@@ -6,12 +6,12 @@ import functools
 import importlib
 from typing import cast
 
-from importer.codecs.base import Codec, Coded, Decoder, Shape, Transcoder
+from importer.codecs.base import Blocks, Codec, Coded, Decoder, Shape, Transcoder
 from importer.codecs.cast import Cast
 from importer.codecs.layout import Layout
 from importer.codecs.plain import Plain
 from importer.codecs.spec import FloatType, QuantSpec, Target
-from importer.codecs.transcode import Copy, CopyParts, Gather, Recode, Repack
+from importer.codecs.transcode import Copy, CopyParts, Gather, KeepBlocks, Recode, Repack
 
 
 @functools.cache
@@ -31,6 +31,11 @@ def stored_type(decoder: Decoder) -> QuantSpec | None:
     if not isinstance(spec, QuantSpec) or codec_for(spec, decoder.value_dtype) != decoder:
         return None
     return spec
+
+
+def has_blocks(decoder: Decoder) -> bool:
+    """Return whether the store keeps the blocks that a decoder reads, under its name."""
+    return hasattr(decoder, "stored_shape")
 
 
 def type_held(decoder: Decoder, shape: Shape) -> QuantSpec | None:
@@ -62,6 +67,8 @@ def transcoder_for(target: Target, decoder: Decoder, *, exact: bool = False) -> 
     if target is None:
         if isinstance(decoder, Layout):
             return Gather(decoder)
+        if has_blocks(decoder):
+            return KeepBlocks(cast("Blocks", decoder))
         assert isinstance(decoder, Plain), "the arrays of a scheme are kept one by one"
         return Copy(dtype)
     if isinstance(target, FloatType):

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from importer.codecs.base import KernelSpec, Operation, Runtime, Shape, Span
-from importer.codecs.ggml_types import NAMED
+from importer.codecs.base import Encoded, KernelSpec, Operation, Runtime, Shape, Span
 from importer.codecs.layout import Layout
+from importer.codecs.spec import QuantSpec
 from store.fs import Buffer
 from store.tensorfile import ITEM_BITS
 
@@ -98,17 +98,31 @@ class SwappedBlocks:
         self, arrays: Sequence[Buffer], shape: Shape, elements: range, runtime: Runtime
     ) -> Buffer:
         """Return the values."""
-        return self.blocks.decode((self.swap(arrays[0]),), shape, elements, runtime)
+        return self.blocks.decode((self.kept(arrays[0]),), shape, elements, runtime)
 
-    def swap(self, data: Buffer) -> Buffer:
+    def stored_shape(self, shape: Shape) -> Shape:
+        """Return the shape of the array."""
+        return self.blocks.stored_shape(shape)
+
+    def kept(self, blocks: Buffer) -> Buffer:
         """Return whole blocks in little-endian order."""
         import numpy as np  # noqa: PLC0415 - a plan needs no numpy
 
-        kind = NAMED[str(self.blocks)]
-        made = np.frombuffer(data, "u1").reshape(-1, kind.nbytes).copy()
+        kind = self.blocks.type
+        made = np.frombuffer(blocks, "u1").reshape(-1, kind.nbytes).copy()
         for at in FIELDS[kind.name]:
             made[:, [at, at + 1]] = made[:, [at + 1, at]]
         return made.reshape(-1).data
+
+    def holds(self, shape: Shape) -> QuantSpec | None:
+        """Return the type of the store that holds the codes, or None."""
+        return self.blocks.holds(shape)
+
+    def repack(
+        self, arrays: Sequence[Buffer], shape: Shape, elements: range, runtime: Runtime
+    ) -> Encoded:
+        """Return whole blocks as the parts of the type that holds them."""
+        return self.blocks.repack((self.kept(arrays[0]),), shape, elements, runtime)
 
     def kernels(self, operation: Operation) -> tuple[KernelSpec, ...]:
         """Return those of the blocks."""

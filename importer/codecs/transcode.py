@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from importer.codecs.base import (
+    Blocks,
     Codec,
     Coded,
     Decoder,
@@ -142,6 +143,45 @@ class Gather:
     ) -> Encoded:
         """Return the values."""
         return Encoded((self.decoder.decode(arrays, shape, elements, runtime),))
+
+    def kernels(self) -> tuple[KernelSpec, ...]:
+        """Return none."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class KeepBlocks:
+    """Keeps blocks that somebody else made, under the name of their type."""
+
+    decoder: Blocks
+
+    @property
+    def is_lossless(self) -> bool:
+        """Return True: they are what they were."""
+        return True
+
+    def parts(self, shape: Shape) -> tuple[Part, ...]:
+        """Return one part, an array of bytes."""
+        return (Part(WEIGHT, "U8", self.decoder.stored_shape(shape)),)
+
+    def unit(self, shape: Shape) -> int:
+        """Return the elements of a block."""
+        return self.decoder.unit(shape)
+
+    def spans(self, shape: Shape, elements: range) -> tuple[Span, ...]:
+        """Return the blocks."""
+        return self.decoder.spans(shape, elements)
+
+    def convert(
+        self,
+        arrays: Sequence[Buffer],
+        shape: Shape,  # noqa: ARG002 - the contract
+        elements: range,  # noqa: ARG002
+        runtime: Runtime,  # noqa: ARG002
+    ) -> Encoded:
+        """Return the blocks as the store keeps them."""
+        (blocks,) = arrays
+        return Encoded((self.decoder.kept(blocks),))
 
     def kernels(self) -> tuple[KernelSpec, ...]:
         """Return none."""

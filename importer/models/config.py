@@ -8,7 +8,7 @@ from typing import Final
 
 from importer.codecs.base import REVISION
 from importer.codecs.spec import KEEP, FloatType, QuantSpec, parse_target
-from importer.planning.plan import Plan, TensorPlan
+from importer.planning.plan import Plan
 from importer.recipes.document import to_document
 from importer.sources.classification import Classification, SourceKind
 from importer.sources.file import SourceFile
@@ -79,7 +79,7 @@ def file_type(plan: Plan) -> str:
         return asked.name
     nbytes: dict[str, int] = {}
     for tensor in plan.tensors:
-        name = tensor.quant.name if tensor.quant else tensor.parts[0].dtype
+        name = tensor.quant.name if tensor.quant else tensor.type_name
         nbytes[name] = nbytes.get(name, 0) + tensor.nbytes
     return max(sorted(nbytes), key=lambda name: nbytes[name])
 
@@ -103,7 +103,8 @@ def _record(plan: Plan, facts: Classification) -> dict[str, Json]:
     if facts.kind is SourceKind.PIPELINE:
         record["components"] = list(plan.inventory.components)
     metadata = told(plan.inventory.metadata)
-    if metadata and not plan.inventory.is_apart and fits_record(metadata):
+    is_gguf = plan.inventory.is_apart or plan.inventory.whole is not None
+    if metadata and not is_gguf and fits_record(metadata):
         record["metadata"] = {path: sorted_keys(dict(said)) for path, said in metadata.items()}
     runs = list(_source_dtypes(plan))
     if any(dtype is not None for dtype, _ in runs):
@@ -133,17 +134,12 @@ def _sources(plan: Plan) -> Iterator[SourceFile]:
 def _source_dtypes(plan: Plan) -> Iterator[tuple[str | None, int]]:
     """Yield runs of source dtypes, tensors in the manifest's order; None: the layer says it."""
     dtypes = (
-        None if not blob.is_group and _layer_dtype(tensor) == tensor.dtype else tensor.dtype
+        None if not blob.is_group and tensor.layer_dtype == tensor.dtype else tensor.dtype
         for blob in plan.blobs
         for tensor in blob.tensors
     )
     for dtype, run in itertools.groupby(dtypes):
         yield dtype, sum(1 for _ in run)
-
-
-def _layer_dtype(tensor: TensorPlan) -> str:
-    # Of a quantized tensor its layer names the source's dtype.
-    return tensor.parts[0].dtype if tensor.quant is None else tensor.dtype
 
 
 def _file(file: SourceFile) -> dict[str, Json]:

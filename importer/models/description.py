@@ -77,6 +77,11 @@ class Description(NamedTuple):
         """Of the model."""
         return self.stored.name
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it has files of weights as programs load them, and not tensors."""
+        return any(layer.media_type in WHOLE_TYPES for layer in self.manifest.layers)
+
     def layers(self, media_type: MediaType) -> Iterator[Layer]:
         """Yield the layers of one kind, in order."""
         return (layer for layer in self.manifest.layers if layer.media_type == media_type)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from importer.codecs.base import Codec, Part, Transcoder
 from importer.codecs.registry import codec_for, transcoder_for, type_held
 from importer.codecs.spec import QuantSpec, Target
-from importer.codecs.transcode import CopyParts, Repack
+from importer.codecs.transcode import CopyParts, KeepBlocks, Repack
 from importer.recipes.recipe import Decision, Recipe
 from importer.sources.classification import Classification
 from importer.sources.dtypes import is_floating
@@ -99,9 +99,22 @@ class TensorPlan(NamedTuple):
         return self.sources[0].stored_as
 
     @property
+    def blocks(self) -> str:
+        """The type of the blocks that it is kept in, such as `Q4_K`, or empty."""
+        made_by = self.transcoder
+        return str(made_by.decoder) if isinstance(made_by, KeepBlocks) else ""
+
+    @property
+    def layer_dtype(self) -> str:
+        """The dtype that its layer names: of packed values the source's."""
+        is_packed = self.quant is not None or self.blocks
+        return self.dtype if is_packed else self.parts[0].dtype
+
+    @property
     def type_name(self) -> str:
         """The type or dtype that it has in the store."""
-        return self.parts[0].dtype if self.quant is None else str(self.quant)
+        own = self.blocks or self.parts[0].dtype
+        return own if self.quant is None else str(self.quant)
 
     @property
     def source_nbytes(self) -> int:

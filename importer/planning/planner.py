@@ -19,7 +19,7 @@ from importer.sources.tensor import SourceTensor
 from importer.sources.whole import WholeModel
 from store import limits
 from store.errors import InputError, UnsupportedError
-from store.tensorblob import quant_metadata
+from store.tensorblob import QuantFacts, quant_metadata
 from store.tensorfile import encode_header
 
 _USUAL: Final = "BF16"
@@ -122,7 +122,9 @@ def _plan_blob(blob: Shared) -> BlobPlan:
     return BlobPlan(blob.name, blob.tensors, blob.is_group, header, nbytes)
 
 
-def _declared(plan: TensorPlan) -> tuple[str, tuple[str, int] | None]:
+def _declared(plan: TensorPlan) -> tuple[str, QuantFacts | None]:
+    if plan.blocks:
+        return plan.key, (plan.blocks, None)
     quant = plan.quant
     return plan.key, None if quant is None else (quant.name, quant.group_size)
 

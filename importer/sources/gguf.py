@@ -12,7 +12,7 @@ from importer.sources.file import SourceFile, opened, read_bytes
 from importer.sources.naming import Naming, WeightsName
 from importer.sources.sharded import add_tensors
 from importer.sources.tensor import SourceTensor, StoredArray
-from store.errors import InputError, UnsupportedError
+from store.errors import InputError
 
 if TYPE_CHECKING:
     from importer.formats.gguf.header import Header, TensorInfo
@@ -167,12 +167,11 @@ def _tensor(file: SourceFile, info: TensorInfo, header: Header, component: str) 
     kind = info.kind
     if kind.is_plain:
         array = StoredArray(info.name, kind.name, info.shape, file, info.offset, info.nbytes)
-        plain = SourceTensor.plain(array, component)
         if header.is_big and kind.nbytes > 1:
             from importer.codecs.swapped import Swapped  # noqa: PLC0415 - few files are
 
-            return plain._replace(decoder=Swapped(kind.name))
-        return plain
+            array = array._replace(decoder=Swapped(kind.name))
+        return SourceTensor.plain(array, component)
     *outer, columns = info.shape
     shape = (*outer, kind.row_nbytes(columns))
     array = StoredArray(info.name, "U8", shape, file, info.offset, info.nbytes)
@@ -181,15 +180,8 @@ def _tensor(file: SourceFile, info: TensorInfo, header: Header, component: str) 
     decoder = Ggml(kind.name)
     whole = SourceTensor.plain(array, component)._replace(shape=info.shape, decoder=decoder)
     if header.is_big:
-        from importer.codecs.swapped import FIELDS, SwappedBlocks  # noqa: PLC0415 - as above
+        from importer.codecs.swapped import SwappedBlocks  # noqa: PLC0415 - few files are
 
-        if kind.name not in FIELDS:
-            raise UnsupportedError(
-                f"`{file.path}` is big-endian, and `{info.name}` is {kind.name}, whose bytes "
-                "in such a file are not defined",
-                code="E_GGUF_ORDER",
-                hint="Convert the file with `gguf-convert-endian`, or the original checkpoint",
-            )
         return whole._replace(decoder=SwappedBlocks(decoder))
     return whole
 

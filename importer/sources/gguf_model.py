@@ -7,9 +7,10 @@ Facts: server/create.go and fs/ggml of Ollama 0.33 (its `createModel`, `isProjec
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
+from importer.codecs.swapped import FIELDS
 from importer.formats.gguf.header import Header
 from importer.formats.gguf.metadata import Value
 from importer.sources.file import SourceFile
@@ -92,7 +93,18 @@ def whole_model(files: Mapping[str, SourceFile], headers: Mapping[str, Header]) 
         parser,
         renderer,
         _SPLIT if len(main) > 1 else "",
+        next((why for path in files for why in _undefined(headers[path], path)), ""),
     )
+
+
+def _undefined(header: Header, where: str) -> Iterator[str]:
+    """Yield why tensors of a big-endian file cannot be taken out."""
+    for tensor in header.tensors if header.is_big else ():
+        if not tensor.kind.is_plain and tensor.kind.name not in FIELDS:
+            yield (
+                f"`{where}` is big-endian, and `{tensor.name}` is {tensor.kind.name}: what "
+                "such blocks are in such a file is not defined"
+            )
 
 
 def layer_type(header: Header, where: str) -> MediaType:

@@ -190,6 +190,8 @@ def of_contents(
     whole = None if apart or could_be_whole is None else could_be_whole
     if whole is not None and whole.why_apart:
         whole = None
+    if whole is None and could_be_whole is not None and could_be_whole.why_whole:
+        raise UnsupportedError(could_be_whole.why_whole, code="E_ONLY_WHOLE")
     return Inventory(
         root=tree.root,
         tensors=made.tensors,

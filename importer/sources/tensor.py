@@ -9,7 +9,7 @@ from typing import NamedTuple
 from importer.codecs.base import Decoder, Shape
 from importer.codecs.layout import Layout
 from importer.codecs.plain import Plain
-from importer.codecs.registry import stored_type
+from importer.codecs.registry import has_blocks, stored_type
 from importer.sources.file import Extent, SourceFile
 
 
@@ -81,8 +81,9 @@ class SourceTensor(NamedTuple):
 
     @property
     def is_ours(self) -> bool:
-        """Whether the store has a type of its own for what is stored."""
-        return self.is_plain or stored_type(self.decoder) is not None
+        """Whether the store has a form of its own for what is stored."""
+        is_type = stored_type(self.decoder) is not None or has_blocks(self.decoder)
+        return self.is_plain or is_type
 
     @property
     def stored_as(self) -> str:

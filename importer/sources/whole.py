@@ -28,6 +28,7 @@ class WholeModel(NamedTuple):
         renderer: of its prompts, likewise.
         why_apart: why nothing loads its files as they are, so that its tensors have to be
             taken out; or empty.
+        why_whole: why they cannot be taken out; or empty.
     """
 
     layers: tuple[WholeLayer, ...]
@@ -38,6 +39,7 @@ class WholeModel(NamedTuple):
     parser: str = ""
     renderer: str = ""
     why_apart: str = ""
+    why_whole: str = ""
 
     @property
     def size_label(self) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -137,6 +139,11 @@ METADATA = {
         [("e.a", INT4), ("e.b", ("int4", 64))],
         own("e.a", INT4) | own("e.b", ("int4", 64)),
     ),
+    "blocks": ([("w", ("Q4_K", None))], {"quant_type": "Q4_K"}),
+    "blocks alike": (
+        [("e.a", ("Q4_K", None)), ("e.b", ("Q4_K", None))],
+        {"e.a.quant_type": "Q4_K", "e.b.quant_type": "Q4_K", "quant_type": "Q4_K"},
+    ),
     "one beside a plain one": ([("e.a", INT4), ("e.b", None)], own("e.a", INT4)),
     "alike beside a plain one": (
         [("e.a", INT4), ("e.b", None), ("e.c", INT4)],
@@ -148,6 +155,39 @@ METADATA = {
 @pytest.mark.parametrize(("members", "metadata"), METADATA.values(), ids=METADATA)
 def test_metadata_tells_of_each_member_and_of_all_where_they_are_alike(members, metadata):
     assert quant_metadata(members) == metadata
+
+
+def bytes_header(dtype, shape, metadata):
+    """The header of a blob with one array of bytes."""
+    nbytes = math.prod(shape)
+    text = encode_header([("w", dtype, shape, nbytes)], metadata)
+    return parse_header(text[8:], len(text) + nbytes, "x")
+
+
+BLOCKS = [
+    ({"quant_type": "Q4_K"}, "U8", (2, 144), "Q4_K"),
+    ({"w.quant_type": "Q4_K"}, "U8", (2, 144), "Q4_K"),
+    ({}, "U8", (2, 144), None),
+    ({"quant_type": "Q4_K"}, "I8", (2, 144), None),
+    ({"quant_type": "Q4_K"}, "U8", (), None),
+    ({"quant_type": "int4", "group_size": "32"}, "U8", (2, 144), None),
+]
+
+
+@pytest.mark.parametrize(("metadata", "dtype", "shape", "quant_type"), BLOCKS)
+def test_bytes_of_a_declared_type_are_blocks(metadata, dtype, shape, quant_type):
+    (found,) = read_tensors("w", bytes_header(dtype, shape, metadata))
+
+    assert found.quant_type == quant_type
+    assert found.is_blocks == (quant_type is not None)
+    assert not found.is_quantized
+
+
+@pytest.mark.parametrize(("shape", "is_wrong"), [((2, 256), False), ((3, 256), True)])
+def test_the_layer_of_blocks_has_the_logical_shape(shape, is_wrong):
+    found = bytes_header("U8", (2, 144), {"quant_type": "Q4_K"})
+
+    assert bool(list(layer_mismatches(layer("w", "F32", shape), found))) == is_wrong
 
 
 def blob_header(members, metadata=None):

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Final
 
 from importer.codecs.spec import QUANT_TYPES, QuantSpec
 from store.errors import InputError, UnsupportedError
-from store.tensorblob import BIAS, GLOBAL_SCALE, PACKED_DTYPE, SCALE, declared_type
+from store.tensorblob import (
+    BIAS,
+    BLOCK_DTYPE,
+    GLOBAL_SCALE,
+    PACKED_DTYPE,
+    SCALE,
+    declared_type,
+)
 from store.text import printable
 
 if TYPE_CHECKING:  # `show` recognizes schemes, and starts quickly
@@ -40,6 +47,11 @@ def join_ours(
         if weight.arrays[0].dtype == PACKED_DTYPE and weight.name + SCALE in by_name:
             told = metadata.get(weight.file.path, {})
             made |= _joined(weight, by_name, *declared_type(weight.arrays[0].name, told))
+        elif weight.arrays[0].dtype == BLOCK_DTYPE and weight.shape:
+            told = metadata.get(weight.file.path, {})
+            kind, group_size = declared_type(weight.arrays[0].name, told)
+            if kind is not None and group_size is None and weight.is_plain:
+                made[weight.name] = _of_blocks(weight, kind)
     joined = (made.get(tensor.name, tensor) for tensor in tensors)
     return [tensor for tensor in joined if tensor is not None]
 
@@ -54,11 +66,7 @@ def _joined(
     if quant_type is None or weight.name + GLOBAL_SCALE in by_name:
         return
     if quant_type not in QUANT_TYPES:
-        raise UnsupportedError(
-            f"`{printable(weight.name)}` is quantized to `{printable(quant_type)}`, which "
-            "cannot be read",
-            code="E_FORMAT",
-        )
+        raise _unknown(weight, quant_type)
     spec = QUANT_TYPES[quant_type]
     if group_size is not None:
         spec = replace(spec, group_size=group_size)
@@ -76,6 +84,32 @@ def _joined(
     yield weight.name, whole
     for part in parts[1:]:
         yield part.name, None
+
+
+def _of_blocks(weight: SourceTensor, name: str) -> SourceTensor:
+    """Return the tensor of an array of blocks."""
+    from importer.codecs.ggml import Ggml  # noqa: PLC0415 - as above
+    from importer.codecs.ggml_types import NAMED  # noqa: PLC0415
+
+    kind = NAMED.get(name)
+    if kind is None or kind.is_plain:
+        raise _unknown(weight, name)
+    *outer, nbytes = weight.shape
+    if nbytes % kind.nbytes:
+        raise InputError(
+            f"`{weight.file.path}`: `{printable(weight.name)}` has rows of {nbytes} bytes, "
+            f"{name} needs a multiple of {kind.nbytes}",
+            code="E_QUANT_PAIR",
+        )
+    shape = (*outer, nbytes // kind.nbytes * kind.elements)
+    return weight._replace(shape=shape, decoder=Ggml(name))
+
+
+def _unknown(weight: SourceTensor, name: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"`{printable(weight.name)}` is quantized to `{printable(name)}`, which cannot be read",
+        code="E_FORMAT",
+    )
 
 
 def _tensor(

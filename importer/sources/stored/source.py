@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from importer.codecs.base import Codec, Decoder, Shape
+from importer.codecs.ggml import Ggml
 from importer.codecs.plain import Plain
 from importer.codecs.registry import codec_for
 from importer.codecs.spec import QUANT_TYPES, VALUE_DTYPES
@@ -17,7 +18,7 @@ from importer.sources.inventory import Inventory, of_contents
 from importer.sources.joining import join, scheme_among
 from importer.sources.roles import FileRole, LeftOut
 from importer.sources.stored.record import ModelRecord, read_record
-from importer.sources.stored.tensors import stored_type
+from importer.sources.stored.tensors import block_shape, block_type, stored_type
 from importer.sources.stored.whole import read_whole
 from importer.sources.tensor import SourceTensor, StoredArray
 from importer.sources.tree import Tree
@@ -155,21 +156,32 @@ def _tensor(
     inside = (name for name in components if name and tensor.name.startswith(f"{name}/"))
     component = max(inside, key=len, default="")
     weight = tensor.weight
+    if tensor.is_blocks:
+        kind = block_type(tensor)
+        if kind is None:
+            raise _unreadable(tensor)
+        shape = block_shape(tensor, kind)
+        return SourceTensor(tensor.name, shape, arrays, Ggml(kind.name), component)
     if not tensor.is_quantized:
         decoder: Decoder = Plain(weight.dtype)
         return SourceTensor(tensor.name, weight.shape, arrays, decoder, component)
     spec = stored_type(tensor)
     if spec.name not in QUANT_TYPES:
-        raise UnsupportedError(
-            f"`{printable(tensor.name)}` is quantized in a way that cannot be read",
-            code="E_FORMAT",
-        )
+        raise _unreadable(tensor)
     scale = tensor.parts[SCALE].dtype
     values = scale if spec.has_bias else VALUE_DTYPES.get(dtype or _NO_DTYPE, _NO_DTYPE)
     codec = codec_for(spec, values)
     shape = (*weight.shape[:-1], weight.shape[-1] * _WORD // spec.bits)
     _check_parts(tensor, codec, shape, arrays)
     return SourceTensor(tensor.name, shape, arrays, codec, component)
+
+
+def _unreadable(tensor: BlobTensor) -> UnsupportedError:
+    said = f" ({printable(tensor.quant_type)})" if tensor.quant_type else ""
+    return UnsupportedError(
+        f"`{printable(tensor.name)}` is quantized in a way that cannot be read{said}",
+        code="E_FORMAT",
+    )
 
 
 def _check_parts(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from importer.codecs.spec import QUANT_TYPES, Mode, QuantSpec
 from store import Digest, Layer, Store
@@ -12,6 +12,9 @@ from store.errors import IntegrityError
 from store.status import Kind
 from store.tensorblob import SCALE, BlobTensor, plain_keys, read_header, read_tensors
 from store.tensorfile import ITEM_BITS, data_bytes, encode_header
+
+if TYPE_CHECKING:
+    from importer.codecs.ggml_types import GgmlType
 
 _WORD: Final = 32
 _SURE: Final = 64
@@ -104,6 +107,10 @@ def _stored(layer: Layer, tensor: BlobTensor, start: int) -> StoredTensor:
         quant, group_size = spec.name, spec.group_size
         shape = (*shape[:-1], shape[-1] * _WORD // spec.bits)
         dtype = layer.dtype or (tensor.parts[SCALE].dtype if spec.has_bias else dtype)
+    elif tensor.is_blocks:
+        quant, kind = tensor.quant_type, block_type(tensor)
+        if kind is not None:
+            shape, dtype = block_shape(tensor, kind), "F32"
     return StoredTensor(
         tensor.name,
         dtype,
@@ -115,6 +122,22 @@ def _stored(layer: Layer, tensor: BlobTensor, start: int) -> StoredTensor:
         layer.digest,
         start + weight.begin,
     )
+
+
+def block_type(tensor: BlobTensor) -> GgmlType | None:
+    """Return the type of a tensor's blocks, or None where it is not known or does not fit."""
+    from importer.codecs.ggml_types import NAMED  # noqa: PLC0415 - few models have blocks
+
+    kind = NAMED.get(tensor.quant_type or "")
+    if kind is None or kind.is_plain or tensor.weight.shape[-1] % kind.nbytes:
+        return None
+    return kind
+
+
+def block_shape(tensor: BlobTensor, kind: GgmlType) -> tuple[int, ...]:
+    """Return the logical shape of a tensor of blocks."""
+    *outer, nbytes = tensor.weight.shape
+    return (*outer, nbytes // kind.nbytes * kind.elements)
 
 
 def stored_type(tensor: BlobTensor) -> QuantSpec:

@@ -18,6 +18,7 @@ from importer.codecs.plain import Plain
 from importer.codecs.registry import codec_for, transcoder_for
 from importer.codecs.runtime import NUMPY
 from importer.codecs.spec import QUANT_TYPES, FloatType, with_group_size
+from importer.codecs.swapped import FIELDS, Swapped, SwappedBlocks
 from store.tensorfile import ITEM_BITS, data_bytes
 from tests.importer.codecs import corpus, libggml
 
@@ -103,6 +104,23 @@ def ggml(kind):
     return Case(kind.name, Ggml(kind.name), blocks(kind), kind.elements)
 
 
+def kept_blocks(name):
+    """A type of GGML whose blocks stay as they are."""
+    case = ggml(NAMED[name])
+    return case._replace(name=f"{name}-kept", subject=transcoder_for(None, Ggml(name)))
+
+
+def swapped(dtype):
+    """Plain values in big-endian order."""
+    return Case(f"swapped-{dtype}", Swapped(dtype), plain(dtype))
+
+
+def swapped_blocks(name):
+    """Blocks in big-endian order."""
+    case = ggml(NAMED[name])
+    return case._replace(name=f"{name}-swapped", subject=SwappedBlocks(Ggml(name)))
+
+
 def repacked(name):
     """A type of GGML as the type of the store that holds its codes."""
     held = Ggml(name).holds(())
@@ -161,6 +179,8 @@ DECODERS = [
         for dtype in ("F16", "F32")
     ),
     *map(ggml, libggml.BLOCK_TYPES),
+    *map(swapped, ("F64", "F32", "BF16", "I16")),
+    *map(swapped_blocks, FIELDS),
 ]
 
 TRANSCODERS = [
@@ -184,6 +204,11 @@ TRANSCODERS = [
     from_type(QUANT_TYPES["nvfp4"], None),
     ggml(NAMED["Q4_K"])._replace(subject=transcoder_for(INT4, Ggml("Q4_K"))),
     *map(repacked, ("Q4_0", "Q5_K", "TQ1_0", "MXFP4", "NVFP4")),
+    *map(kept_blocks, ("Q8_0", "Q6_K", "IQ1_S")),
+    *(
+        case._replace(subject=transcoder_for(None, case.subject))
+        for case in (swapped("F32"), swapped_blocks("Q4_K"), swapped_blocks("MXFP4"))
+    ),
 ]
 
 

@@ -7,6 +7,8 @@ import os
 
 import pytest
 
+from importer.codecs.ggml_types import NAMED
+from importer.codecs.swapped import FIELDS
 from importer.models.config import config_bytes
 from importer.models.description import describe
 from importer.pipeline import plan_import
@@ -20,6 +22,7 @@ from importer.verification.repair import repair
 from store import MediaType, ModelName, Store
 from store.errors import InputError, UnsupportedError, UsageError
 from store.gc import GarbageCollector
+from store.tensorblob import read_header
 from store.verify import verify
 from tests.importer.builders import blobs, create, handmade, safetensors, write
 from tests.importer.formats.gguf.builders import GOOD, gguf
@@ -399,6 +402,144 @@ def test_arrays_of_metadata_can_be_read(tmp_path):
 
     assert list(read_elements(file, array)) == ["a", "bc", "<s>"]
     assert contents.metadata["x.gguf"]["llama.block_count"] == "1"
+
+
+def entry_of(store, layer):
+    with store.blobs.open(layer.digest) as blob:
+        return read_header(store, blob, layer.size, "x")
+
+
+def test_blocks_that_are_taken_out_keep_their_bytes(tmp_path, store):
+    path = write(tmp_path / "s", {"x.gguf": MODEL}) / "x.gguf"
+    create(store, path, unpack=True)
+
+    (layer,) = [one for one in store.catalog.get(NAME).parse().layers if "ffn_up" in one.name]
+    assert (layer.dtype, layer.shape) == ("F32", (32, 64))
+    header = entry_of(store, layer)
+    (entry,) = header.entries
+    assert (entry.dtype, entry.shape) == ("U8", (32, 68))
+    assert dict(header.metadata) == {"quant_type": "Q8_0"}
+    assert store.blobs.read(layer.ref, 1 << 20)[header.nbytes :] == BLOCKS
+    (shown,) = [one for one in describe(store, NAME).tensors if "ffn_up" in one.name]
+    assert (shown.type_name, shown.shape, shown.dtype) == ("Q8_0", (32, 64), "F32")
+    assert verify(store).findings == ()
+    assert compare(store, NAME, path).findings == ()
+
+
+@pytest.mark.parametrize("asked", ["int4", "repack", "f32", "bf16", None])
+def test_stored_blocks_are_a_source_like_the_file(tmp_path, store, asked):
+    path = write(tmp_path / "s", {"x.gguf": MODEL}) / "x.gguf"
+    create(store, path, unpack=True)
+    recipe = {} if asked is None else {"recipe": parse_options(asked)}
+    create(store, path, "direct", unpack=True, **recipe)
+    create(store, StoredModel(NAME), "again", **recipe)
+
+    tensors = [
+        [(one.name, one.digest) for one in describe(store, ModelName.parse(name)).tensors]
+        for name in ("direct", "again")
+    ]
+    assert tensors[0] == tensors[1]
+    assert compare(store, ModelName.parse("again"), StoredModel(NAME)).findings == ()
+    assert verify(store).findings == ()
+
+
+def test_damaged_blocks_are_made_again(tmp_path, store):
+    create(store, write(tmp_path / "s", {"x.gguf": MODEL}), unpack=True)
+    before = blobs(store)
+    (layer,) = [one for one in store.catalog.get(NAME).parse().layers if "ffn_up" in one.name]
+    path = store.blobs.path(layer.digest)
+    path.chmod(0o644)
+    path.write_bytes(path.read_bytes()[:-1] + b"\7")
+
+    assert [one.what for one in repair(store, verify(store)).repaired] == [layer.name]
+    assert blobs(store) == before
+
+
+def test_a_blob_of_blocks_is_a_source(tmp_path, store):
+    create(store, write(tmp_path / "s", {"x.gguf": MODEL}), unpack=True)
+    (layer,) = [one for one in store.catalog.get(NAME).parse().layers if "ffn_up" in one.name]
+    (tensor,) = read_inventory(store.blobs.path(layer.digest)).tensors
+
+    assert (tensor.name, tensor.shape) == ("blk.0.ffn_up.weight", (32, 64))
+    assert tensor.stored_as == "Q8_0"
+
+
+LYING_BLOBS = {
+    "another type": ("Q9_X", (2, 34), UnsupportedError, "quantized to `Q9_X`"),
+    "a plain type": ("F32", (2, 34), UnsupportedError, "quantized to `F32`"),
+    "rows that do not fit": ("Q8_0", (2, 35), InputError, "rows of 35 bytes, Q8_0 needs"),
+}
+
+
+@pytest.mark.parametrize("row", LYING_BLOBS.values(), ids=LYING_BLOBS)
+def test_a_blob_of_blocks_that_lies_is_refused(tmp_path, row):
+    kind, shape, error, message = row
+    data = safetensors({"w.weight": ("U8", shape)}, {"quant_type": kind})
+
+    with pytest.raises(error, match=message):
+        read_inventory(write(tmp_path, {"model.safetensors": data}))
+
+
+def test_experts_of_blocks_share_a_blob(tmp_path, store):
+    names = [f"model.layers.0.mlp.experts.{name}" for name in ("down_proj", "up_proj")]
+    data = gguf([(name, "Q4_0", (2, 4, 32)) for name in names], [ARCHITECTURE])
+    create(store, write(tmp_path / "s", {"x.gguf": data}), unpack=True)
+
+    (layer,) = store.catalog.get(NAME).parse().layers
+    assert layer.name == "model.layers.0.mlp.experts"
+    assert dict(entry_of(store, layer).metadata) == {
+        "quant_type": "Q4_0",
+        **{f"{name}.quant_type": "Q4_0" for name in names},
+    }
+    assert [one.shape for one in describe(store, NAME).tensors] == [(2, 4, 32)] * 2
+    assert compare(store, NAME, tmp_path / "s").findings == ()
+
+
+PLAIN = ["F32", "F16", "BF16", "F64", "I8", "I16", "I32", "I64"]
+
+
+def test_a_big_endian_file_gives_the_blobs_of_a_little_endian_one(tmp_path):
+    import numpy as np
+
+    tensors = [(f"{kind}.weight", kind, (4, 256)) for kind in (*PLAIN, *FIELDS)]
+    rng = np.random.default_rng(3)
+    little, big = {}, {}
+    for name, kind, _ in tensors:
+        count = 4 * 256 // NAMED[kind].elements
+        raw = rng.integers(0, 120, (count, NAMED[kind].nbytes), "u1")
+        turned = raw[:, ::-1].copy() if kind in PLAIN else raw.copy()
+        for at in FIELDS.get(kind, ()):
+            turned[:, at : at + 2] = raw[:, [at + 1, at]]
+        little[name], big[name] = raw.tobytes(), turned.tobytes()
+    made = []
+    for order, data in (("<", little), (">", big)):
+        path = write(
+            tmp_path / str(ord(order)),
+            {"x.gguf": gguf(tensors, [ARCHITECTURE], order=order, data=data)},
+        )
+        with Store(tmp_path / f"store{ord(order)}") as opened:
+            create(opened, path, unpack=True)
+            assert compare(opened, NAME, path).findings == ()
+            create(opened, path, "f32", recipe=parse_options("f32"))
+            made.append(
+                [
+                    (one.name, one.digest)
+                    for model in ("m", "f32")
+                    for one in describe(opened, ModelName.parse(model)).tensors
+                ]
+            )
+
+    assert made[0] == made[1]
+
+
+def test_blocks_that_no_one_defines_in_a_big_endian_file_are_refused_by_name(tmp_path, store):
+    data = gguf([("w.weight", "Q5_K", (2, 256))], [ARCHITECTURE], order=">")
+    path = write(tmp_path / "s", {"x.gguf": data})
+
+    create(store, path)
+    with pytest.raises(UnsupportedError, match=r"big-endian, and `w.weight` is Q5_K") as caught:
+        create(store, path, unpack=True)
+    assert caught.value.code == "E_ONLY_WHOLE"
 
 
 def test_nothing_in_a_configuration_depends_on_the_path(tmp_path, store):
