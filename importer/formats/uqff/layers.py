@@ -162,12 +162,11 @@ def read_layers(entries: Mapping[str, Entry], read: Callable[[str], bytes]) -> I
 def _check_entries(key: str, family: Family, entry: Entry, names: list[str]) -> None:
     """Refuse a layer whose entries are not exactly those of its family."""
     start = f"{key}{_WEIGHT}."
-    first = bisect.bisect_left(names, start)
+    at = bisect.bisect_left(names, start)
     there = {_FORMAT}
-    for name in names[first:]:
-        if not name.startswith(start):
-            break
-        there.add(name.removeprefix(start))
+    while at < len(names) and names[at].startswith(start):
+        there.add(names[at].removeprefix(start))
+        at += 1
     form = FORMS[family]
     expected = {_FORMAT, *form.arrays, *form.numbers}
     weight = f"{key}{_WEIGHT}"
