@@ -18,7 +18,8 @@ from importer.sources.tensor import SourceTensor, StoredArray
 _WEIGHT: Final = ".weight"
 _TAG: Final = "format"
 _BIAS: Final = ".bias"
-_FLOATS: Final = ("F32", "F16", "BF16")
+_BIASES: Final = ("F32", "F16", "BF16", "F8_E4M3")
+"""Of what is added; mistral.rs rounds that of a layer in FP8 to E4M3, without a scale."""
 
 
 def join_layers(tensors: Sequence[SourceTensor]) -> list[SourceTensor]:
@@ -84,7 +85,7 @@ def _check_bias(
         return
     biases.add(key + _BIAS)
     rows = tensor.shape[:-1]
-    if bias.dtype not in _FLOATS or bias.shape not in {rows, rows[-1:]}:
+    if bias.dtype not in _BIASES or bias.shape not in {rows, rows[-1:]}:
         message = f"`{bias.name}` is {bias.dtype} {list(bias.shape)}, expected {list(rows)}"
         malformed(f"`{bias.file.path}`", message)
 

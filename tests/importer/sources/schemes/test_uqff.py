@@ -185,6 +185,15 @@ def test_a_layer_written_by_hand_is_read(tmp_path, family):
     assert len(uqff.values(tensor)) == len(uqff.values(tensor, 3))
 
 
+@pytest.mark.parametrize("dtype", ["F32", "F16", "BF16", "F8_E4M3"])
+def test_what_is_added_has_the_dtype_that_mistral_rs_gives_it(tmp_path, dtype):
+    # That of a layer in FP8 is rounded to E4M3, without a scale.
+    bias = {f"{uqff.KEY}.bias": (dtype, (2,))}
+    tensors = read_inventory(uqff.model(tmp_path, uqff.entries("fp8"), **bias)).tensors
+
+    assert (tensors[0].dtype, tensors[0].is_plain) == (dtype, True)
+
+
 @pytest.mark.parametrize(
     ("family", "shape", "changes"),
     [
