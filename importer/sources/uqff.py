@@ -21,6 +21,8 @@ from store.tensorfile import parse_header
 
 KEY: Final = "uqff"
 """In `FORMATS`."""
+_GAP: Final = 64 << 10
+"""Bytes between two small entries that are read, too, rather than asked for twice."""
 
 
 class Uqff:
@@ -44,12 +46,18 @@ class Uqff:
         from importer.formats.uqff.version import KEYS  # noqa: PLC0415
 
         header = parse_header(header_text(path, size, read), size, f"`{path}`")
-        for entry in header.entries:
+        start = end = 0
+        for entry in header.entries:  # in the order of their data
             is_small = is_number(entry.name, Entry(path, entry.dtype, entry.shape))
-            is_version = entry.name in KEYS and not entry.shape
-            if is_small or is_version:
-                start = header.nbytes + entry.begin
-                read(start, start + entry.nbytes)
+            if not is_small and (entry.name not in KEYS or entry.shape):
+                continue
+            begin = header.nbytes + entry.begin
+            if end and begin - end > _GAP:
+                read(start, end)
+                end = 0
+            start, end = start if end else begin, begin + entry.nbytes
+        if end:
+            read(start, end)
 
     def read(
         self, selection: Selection, files: Mapping[str, SourceFile], component: str
@@ -66,7 +74,7 @@ class Uqff:
         metadata: dict[str, Mapping[str, str]] = {}
         for file in taken:
             contents = found[file.path]
-            in_shard = file in shards
+            in_shard = is_shard(file.name)
             add_tensors(
                 tensors,
                 (
@@ -78,7 +86,7 @@ class Uqff:
             told = {METADATA: version} if in_shard else {}
             if told or contents.metadata:
                 metadata[file.path] = told | dict(contents.metadata)
-        _check_layers(shards, tensors)
+        _check_layers(tensors)
         return Contents(tuple(taken), tuple(tensors.values()), metadata)
 
     def cross_check(self, file: SourceFile, names: AbstractSet[str]) -> None:
@@ -91,7 +99,7 @@ class Uqff:
         compare_with_library(file, seen)
 
 
-def _check_layers(shards: list[SourceFile], tensors: Mapping[str, SourceTensor]) -> None:
+def _check_layers(tensors: Mapping[str, SourceTensor]) -> None:
     """Refuse shards whose arrays are of no layer at all; the scheme checks those of layers."""
     from importer.formats.uqff.layers import is_tag  # noqa: PLC0415 - see the top
     from importer.formats.uqff.problems import malformed  # noqa: PLC0415
@@ -99,7 +107,7 @@ def _check_layers(shards: list[SourceFile], tensors: Mapping[str, SourceTensor])
     if any(map(is_tag, tensors)):
         return
     for tensor in tensors.values():
-        if tensor.file in shards:
+        if is_shard(tensor.file.name):
             message = f"`{tensor.name}` is of no layer: it has no `.weight.format`"
             malformed(f"`{tensor.file.path}`", message)
 
