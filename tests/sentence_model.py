@@ -13,6 +13,19 @@ from pathlib import Path
 
 import numpy as np
 
+SENTENCES = [
+    "A man is eating food.",
+    "The girl is carrying a baby.",
+    "Ingots of iron, copper and tin.",
+    "Le café est à côté de l'hôtel Zürich.",
+    "How do I reset my password?",
+    "Forgotten passwords can be changed in the settings.",
+    "Quantization maps weights to 4-bit integers (in groups of 32).",
+    "antidisestablishmentarianism",
+    "E = mc² & 50% of $3.20 @ 10:30",
+    "Er sagte: „Straße“ — naïve résumé; 日本 ok?",
+]
+"""To embed, in several languages and scripts."""
 LONGEST = 100
 """Characters of a word; a longer one is unknown."""
 

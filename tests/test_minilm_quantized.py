@@ -11,24 +11,12 @@ from importer.recipes.options import parse_options
 from store import MediaType, ModelName, Store
 from store.tensorfile import elements
 from tests.importer.builders import create, reference_model
-from tests.sentence_model import SentenceModel
+from tests.sentence_model import SENTENCES, SentenceModel
 
 MODEL = reference_model()
 
 pytestmark = pytest.mark.skipif(MODEL is None, reason="no MiniLM")
 
-SENTENCES = [
-    "A man is eating food.",
-    "The girl is carrying a baby.",
-    "Ingots of iron, copper and tin.",
-    "Le café est à côté de l'hôtel Zürich.",
-    "How do I reset my password?",
-    "Forgotten passwords can be changed in the settings.",
-    "Quantization maps weights to 4-bit integers (in groups of 32).",
-    "antidisestablishmentarianism",
-    "E = mc² & 50% of $3.20 @ 10:30",
-    "Er sagte: „Straße“ — naïve résumé; 日本 ok?",
-]
 TORCH = [
     [0.0332416, 0.0044060, -0.0062770, 0.0483787],
     [-0.0363090, -0.0356535, -0.0272227, 0.0383199],
