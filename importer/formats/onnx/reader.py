@@ -21,6 +21,11 @@ _WIRES: Final = {
     Kind.BYTES: LENGTH,
     Kind.MESSAGE: LENGTH,
 }
+_TABLES: Final = {
+    message: {number: (field, _WIRES[field.kind]) for number, field in fields.items()}
+    for message, fields in SCHEMA.items()
+}
+"""Of each message its fields by number, and the wire type of each."""
 _SIZES: Final = {FIXED_32: 4, FIXED_64: 8}
 _DEPTH: Final = 90
 """Messages in each other; protobuf's own parsers stop at 100."""
@@ -88,7 +93,7 @@ class Reader:
         Raises:
             InputError: a field is malformed, of another type, or there twice.
         """
-        table, wire, seen = SCHEMA[message], self._wire, set()
+        table, wire, seen = _TABLES[message], self._wire, set()
         self._depth += 1
         if self._depth > _DEPTH:
             malformed(self.where, f"more than {_DEPTH} messages in each other")
@@ -96,24 +101,23 @@ class Reader:
         while wire.position < span.end:
             tag = wire.tag(span.end)
             place = wire.value(tag, span.end)
-            field = table.get(tag.number)
-            if field is not None:
-                expected = _WIRES[field.kind]
-                is_packed = field.is_repeated and tag.wire == LENGTH != expected
-                if tag.wire != expected and not is_packed:
+            if (known := table.get(tag.number)) is not None:
+                field, expected = known
+                is_packed = tag.wire != expected
+                if is_packed and not (field.is_repeated and tag.wire == LENGTH):
                     malformed(
                         self.where,
                         f"`{field.name}` at byte {tag.start} has wire type {tag.wire}, "
                         f"expected {expected}",
                     )
-                if not field.is_repeated and field.name in seen:
-                    malformed(self.where, f"two fields `{field.name}` in one {message}")
-                seen.add(field.name)
-                value = Value(field, place, tag.start, is_packed)
+                if not field.is_repeated:
+                    if field.name in seen:
+                        malformed(self.where, f"two fields `{field.name}` in one {message}")
+                    seen.add(field.name)
                 if field.name in wanted:
-                    yield value
-                else:
-                    self.check(value)
+                    yield Value(field, place, tag.start, is_packed)
+                elif is_packed or field.message:
+                    self.check(Value(field, place, tag.start, is_packed))
             wire.seek(place.end)
         self._depth -= 1
 
@@ -123,7 +127,7 @@ class Reader:
         Raises:
             InputError: it is malformed.
         """
-        if value.field.kind is Kind.MESSAGE:
+        if value.field.message:
             for _ in self.fields(value.field.message, value.span, ()):
                 pass
         elif value.is_packed:
