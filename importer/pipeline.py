@@ -74,7 +74,7 @@ def plan_import(
     affordable(request.threads, request.max_memory, quantizes=False)
     with _inventory(request, store, listen, only_headers=only_headers) as inventory:
         if inventory.model is None:
-            _check_apart(inventory.root, store.layout.root.resolve())
+            _check_apart(_place(request, inventory), store.layout.root.resolve())
             check_reference(
                 inventory, lambda file: not request.rehash and was_imported(store, file)
             )
@@ -235,6 +235,12 @@ def _check_fits(plan: Plan) -> None:
             f"{len(misfits)} tensors do not fit their rules: {shown}",
             code="E_STRICT",
         )
+
+
+def _place(request: ImportRequest, inventory: Inventory) -> Path:
+    """Return what the source is on disk: a single file may lie beside the store."""
+    source = request.source
+    return source.resolve() if isinstance(source, Path) and source.is_file() else inventory.root
 
 
 def _check_apart(source: Path, store: Path) -> None:

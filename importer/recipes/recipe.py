@@ -11,6 +11,7 @@ from importer.codecs.spec import (
     CAST_DTYPES,
     DECODE,
     GROUP_SIZES,
+    REPACK,
     VALUE_DTYPES,
     Change,
     FloatType,
@@ -209,7 +210,7 @@ def _cast(wanted: FloatType, rule: Rule, dtype: str, packed: Packed | None) -> D
 
 def _changed(change: Change, rule: Rule, packed: Packed | None) -> Decision:
     if packed is None:
-        return Decision(None, rule, rule.reason)
+        return Decision(None, rule, "not packed" if change == REPACK else rule.reason)
     if change == DECODE:
         return Decision(FloatType(packed.computed_in), rule, rule.reason)
     if packed.held_by is None:

@@ -15,7 +15,7 @@ import pytest
 from importer.events import BlobDone
 from tests.check_store import check_store, manifest_digest, snapshot
 from tests.cli.runner import run, spawn
-from tests.importer.builders import MODELS, SMALL, model
+from tests.importer.builders import MODELS, SMALL, model, safetensors, write
 
 
 def during_the_import(monkeypatch, do):
@@ -92,6 +92,16 @@ def test_d28_a_source_inside_the_store(filled):
 
     assert (outcome.clean().error["code"], outcome.code) == ("E_STORE_OVERLAP", 2)
     assert snapshot(filled) == before
+
+
+def test_a_single_file_may_lie_beside_the_store(tmp_path):
+    # As in `ingot create m ~/model.safetensors` with a store in ~/.models.
+    file = write(tmp_path, {"m.safetensors": safetensors({"w": ("F32", (4,))})})
+
+    run("create", "m", file / "m.safetensors", store=tmp_path / "store").succeeded()
+    inside = tmp_path / "store" / "blobs" / "m.safetensors"
+    inside.write_bytes((tmp_path / "m.safetensors").read_bytes())
+    run("create", "n", inside, store=tmp_path / "store").failed(2)
 
 
 @pytest.mark.parametrize("place", ["", "store", "a/b/store"])

@@ -187,7 +187,7 @@ UNHELD = Packed("Q6_K", None, "BF16")
         (None, PACKED, None, "why", True),
         (REPACK, PACKED, "int4/128", "why", True),
         (REPACK, UNHELD, None, "the store has no type that holds Q6_K exactly", False),
-        (REPACK, None, None, "why", True),
+        (REPACK, None, None, "not packed", True),
         (DECODE, PACKED, "f16", "why", True),
         (DECODE, None, None, "why", True),
         (FloatType("F32"), PACKED, "f32", "why", True),
