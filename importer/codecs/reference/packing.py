@@ -37,7 +37,11 @@ def pack(codes: Codes, bits: int) -> Bits:
 
 def unpack(words: Bits, bits: int) -> Codes:
     """Undo `pack`."""
-    stream = words.view(np.uint8).reshape(-1, bits)
+    return unpack_stream(words.view(np.uint8).reshape(-1, bits), bits).reshape(len(words), -1)
+
+
+def unpack_stream(stream: Bits, bits: int) -> Codes:
+    """Return eight codes, of 1 to 8 bits, for each row of `bits` bytes."""
     padded = np.zeros((len(stream), _LANE), np.uint8)
     padded[:, :bits] = stream
     lanes = padded.view("<u8")
@@ -45,7 +49,7 @@ def unpack(words: Bits, bits: int) -> Codes:
         free = np.uint64(width - width * bits // _LANE)
         low = even & (even >> free)
         lanes = (lanes & low) | ((lanes & ~low) << free)
-    return lanes.view(np.uint8).reshape(len(words), -1)
+    return lanes.view(np.uint8)
 
 
 def unpack_low_first(data: Buffer, bits: int) -> Codes:

@@ -20,7 +20,7 @@ from importer.codecs.runtime import NUMPY
 from importer.codecs.spec import QUANT_TYPES, FloatType, with_group_size
 from importer.codecs.swapped import FIELDS, Swapped, SwappedBlocks
 from store.tensorfile import ITEM_BITS, data_bytes
-from tests.importer.codecs import corpus, libggml
+from tests.importer.codecs import corpus, libggml, scaled_cases
 
 
 class Case(NamedTuple):
@@ -181,6 +181,7 @@ DECODERS = [
     *map(ggml, libggml.BLOCK_TYPES),
     *map(swapped, ("F64", "F32", "BF16", "I16")),
     *map(swapped_blocks, FIELDS),
+    *(Case(*case) for case in scaled_cases.CASES),
 ]
 
 TRANSCODERS = [

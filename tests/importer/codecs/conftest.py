@@ -10,24 +10,23 @@ from importer.codecs import measure, runtime
 from importer.codecs.base import Operation
 from importer.codecs.ggml import Ggml
 from importer.codecs.registry import codec_for
-from tests.importer.codecs import corpus, libggml
+from tests.importer.codecs import corpus, libggml, scaled_cases
 
 
 def all_kernels():
     """Every kernel of every type, each once."""
     codecs = [codec_for(spec, dtype) for spec in corpus.SPECS for dtype in corpus.DTYPES]
-    return list(
-        dict.fromkeys(
-            kernel
-            for codec in codecs
-            for kernel in (*codec.kernels(Operation.ENCODE), *measure.kernels(codec))
-        )
-        | dict.fromkeys(
-            kernel
-            for kind in libggml.BLOCK_TYPES
-            for kernel in Ggml(kind.name).kernels(Operation.DECODE)
-        )
-    )
+    own = [
+        kernel
+        for codec in codecs
+        for kernel in (*codec.kernels(Operation.ENCODE), *measure.kernels(codec))
+    ]
+    foreign = [
+        *(Ggml(kind.name) for kind in libggml.BLOCK_TYPES),
+        *(subject for subject, _ in scaled_cases.SUBJECTS),
+    ]
+    decode = (kernel for one in foreign for kernel in one.kernels(Operation.DECODE))
+    return list(dict.fromkeys((*own, *decode)))
 
 
 @pytest.fixture(scope="session")
