@@ -11,7 +11,8 @@ elements. Three laws hold for every codec, and tests/importer/codecs/laws.py che
    bit.
 
 The bytes of every part grow in proportion to the elements: a range from a to b of a tensor of
-n elements is at `nbytes * a // n` to `nbytes * b // n` of each part.
+n elements is at `nbytes * a // n` to `nbytes * b // n` of each part. Of a number for the whole
+tensor the last range has the last byte.
 """
 
 from __future__ import annotations

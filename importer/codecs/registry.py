@@ -8,10 +8,19 @@ from typing import cast
 
 from importer.codecs.base import Blocks, Codec, Coded, Decoder, Shape, Transcoder
 from importer.codecs.cast import Cast
+from importer.codecs.global_scaled import GlobalNvfp4
 from importer.codecs.layout import Layout
 from importer.codecs.plain import Plain
 from importer.codecs.spec import FloatType, QuantSpec, Target
-from importer.codecs.transcode import Copy, CopyParts, Gather, KeepBlocks, Recode, Repack
+from importer.codecs.transcode import (
+    Copy,
+    CopyParts,
+    CopyScaled,
+    Gather,
+    KeepBlocks,
+    Recode,
+    Repack,
+)
 
 
 @functools.cache
@@ -27,6 +36,8 @@ def codec_for(spec: QuantSpec, dtype: str) -> Codec:
 
 def stored_type(decoder: Decoder) -> QuantSpec | None:
     """Return the type of the store whose arrays a decoder reads, or None for others."""
+    if isinstance(decoder, GlobalNvfp4):
+        return decoder.spec
     spec = getattr(decoder, "spec", None)
     if not isinstance(spec, QuantSpec) or codec_for(spec, decoder.value_dtype) != decoder:
         return None
@@ -62,6 +73,8 @@ def transcoder_for(target: Target, decoder: Decoder, *, exact: bool = False) -> 
         UnsupportedError: values of that dtype cannot become the target.
     """
     dtype, stored = decoder.value_dtype, stored_type(decoder)
+    if isinstance(decoder, GlobalNvfp4) and target in {None, stored}:
+        return CopyScaled(decoder)
     if stored is not None and target in {None, stored}:
         return CopyParts(codec_for(stored, dtype))
     if target is None:

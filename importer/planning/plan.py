@@ -10,7 +10,7 @@ from typing import NamedTuple
 from importer.codecs.base import Codec, Part, Transcoder
 from importer.codecs.registry import codec_for, transcoder_for, type_held
 from importer.codecs.spec import QuantSpec, Target
-from importer.codecs.transcode import CopyParts, KeepBlocks, Repack
+from importer.codecs.transcode import CopyParts, CopyScaled, KeepBlocks, Repack
 from importer.recipes.recipe import Decision, Recipe
 from importer.sources.classification import Classification
 from importer.sources.dtypes import is_floating
@@ -82,7 +82,7 @@ class TensorPlan(NamedTuple):
     @property
     def quant(self) -> QuantSpec | None:
         """The quantization type that it has in the store, or None."""
-        if isinstance(self.transcoder, CopyParts | Repack):
+        if isinstance(self.transcoder, CopyParts | CopyScaled | Repack):
             return self.transcoder.codec.spec
         return self.target if isinstance(self.target, QuantSpec) else None
 

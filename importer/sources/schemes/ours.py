@@ -63,14 +63,18 @@ def _joined(
     group_size: int | None,
 ) -> Iterator[tuple[str, SourceTensor | None]]:
     """Yield what the tensor of each array becomes, None where it is a part of another."""
-    if quant_type is None or weight.name + GLOBAL_SCALE in by_name:
+    if quant_type is None:
         return
     if quant_type not in QUANT_TYPES:
         raise _unknown(weight, quant_type)
     spec = QUANT_TYPES[quant_type]
     if group_size is not None:
         spec = replace(spec, group_size=group_size)
-    suffixes = (SCALE, BIAS) if spec.has_bias else (SCALE,)
+    suffixes = [SCALE, BIAS] if spec.has_bias else [SCALE]
+    if weight.name + GLOBAL_SCALE in by_name:
+        if spec != QUANT_TYPES["nvfp4"]:
+            return
+        suffixes.append(GLOBAL_SCALE)
     found = [by_name.get(weight.name + suffix) for suffix in suffixes]
     parts = [weight, *(tensor for tensor in found if tensor is not None)]
     whole = _tensor(weight, spec, parts)
@@ -116,14 +120,17 @@ def _tensor(
     weight: SourceTensor, spec: QuantSpec, parts: Sequence[SourceTensor]
 ) -> SourceTensor | None:
     """Return the tensor of some parts, or None where they are not those of its type."""
-    from importer.codecs.registry import codec_for  # noqa: PLC0415 - as above
+    from importer.codecs.global_scaled import GlobalNvfp4  # noqa: PLC0415 - as above
+    from importer.codecs.registry import codec_for  # noqa: PLC0415
     from importer.sources.tensor import SourceTensor  # noqa: PLC0415
 
     arrays = tuple(part.arrays[0] for part in parts)
     if not weight.shape:
         return None
     shape = (*weight.shape[:-1], weight.shape[-1] * _WORD // spec.bits)
-    codec = codec_for(spec, arrays[1].dtype if spec.has_bias else _VALUES)
+    is_scaled = parts[-1].name == weight.name + GLOBAL_SCALE
+    values = arrays[1].dtype if spec.has_bias else _VALUES
+    codec = GlobalNvfp4() if is_scaled else codec_for(spec, values)
     if shape[-1] % spec.group_size:
         return None
     expected = [(part.dtype, part.shape) for part in codec.parts(shape)]

@@ -7,15 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from importer.codecs.base import Codec, Decoder, Shape
+from importer.codecs.base import Codec, Decoder, Part, Shape
 from importer.codecs.ggml import Ggml
+from importer.codecs.global_scaled import GlobalNvfp4
 from importer.codecs.plain import Plain
 from importer.codecs.registry import codec_for
-from importer.codecs.spec import QUANT_TYPES, VALUE_DTYPES
+from importer.codecs.spec import QUANT_TYPES, VALUE_DTYPES, QuantSpec
 from importer.sources.document import CONFIG, Document, read_document
 from importer.sources.file import Identity, SourceFile
 from importer.sources.inventory import Inventory, of_contents
-from importer.sources.joining import join, scheme_among
+from importer.sources.joining import declared, join, scheme_among
 from importer.sources.roles import FileRole, LeftOut
 from importer.sources.stored.record import ModelRecord, read_record
 from importer.sources.stored.tensors import block_shape, block_type, stored_type
@@ -69,7 +70,7 @@ def read_stored(store: Store, name: ModelName, *, apart: bool = True) -> Invento
         if layer.media_type not in _TAKEN and not layer.is_file
     ]
     if any(layer.media_type == MediaType.TENSOR for layer in manifest.layers):
-        found = _of_tensors(store, manifest, record, configs)
+        found = _of_tensors(store, manifest, record, declared(configs, files))
     else:
         whole = read_whole(store, manifest)
         if whole is None:
@@ -141,11 +142,6 @@ def _tensor(
     header: Header,
     components: tuple[str, ...],
 ) -> SourceTensor:
-    if GLOBAL_SCALE in tensor.parts:
-        raise UnsupportedError(
-            f"`{printable(tensor.name)}` has a scale of the whole tensor, which cannot be read",
-            code="E_FORMAT",
-        )
     arrays = tuple(
         StoredArray(
             part.name, part.dtype, part.shape, file, header.nbytes + part.begin, part.nbytes
@@ -170,7 +166,9 @@ def _tensor(
         raise _unreadable(tensor)
     scale = tensor.parts[SCALE].dtype
     values = scale if spec.has_bias else VALUE_DTYPES.get(dtype or _NO_DTYPE, _NO_DTYPE)
-    codec = codec_for(spec, values)
+    codec: Codec | GlobalNvfp4 = codec_for(spec, values)
+    if GLOBAL_SCALE in tensor.parts:
+        codec = _with_global_scale(tensor, spec)
     shape = (*weight.shape[:-1], weight.shape[-1] * _WORD // spec.bits)
     _check_parts(tensor, codec, shape, arrays)
     return SourceTensor(tensor.name, shape, arrays, codec, component)
@@ -184,18 +182,33 @@ def _unreadable(tensor: BlobTensor) -> UnsupportedError:
     )
 
 
+def _with_global_scale(tensor: BlobTensor, spec: QuantSpec) -> GlobalNvfp4:
+    if spec != QUANT_TYPES["nvfp4"]:
+        raise UnsupportedError(
+            f"`{printable(tensor.name)}` is {spec} and has a scale of the whole tensor, which "
+            "cannot be read",
+            code="E_FORMAT",
+        )
+    return GlobalNvfp4()
+
+
 def _check_parts(
-    tensor: BlobTensor, codec: Codec, shape: Shape, arrays: Sequence[StoredArray]
+    tensor: BlobTensor, codec: Codec | GlobalNvfp4, shape: Shape, arrays: Sequence[StoredArray]
 ) -> None:
     """Refuse arrays that do not belong together: decoding reads where the shapes point."""
     fits = shape[-1] % codec.spec.group_size == 0
-    expected = [(part.dtype, part.shape) for part in codec.parts(shape)] if fits else []
-    if [(array.dtype, array.shape) for array in arrays] != expected:
+    expected = list(map(_form, codec.parts(shape))) if fits else []
+    if list(map(_form, arrays)) != expected:
         raise InputError(
             f"`{printable(tensor.name)}`: weights {list(tensor.weight.shape)} and scales do "
             f"not fit each other as {codec.spec.name} in groups of {codec.spec.group_size}",
             code="E_QUANT_PAIR",
         )
+
+
+def _form(part: Part | StoredArray) -> tuple[str, Shape]:
+    # Others may give a number a dimension.
+    return part.dtype, part.shape[1:] if part.shape[:1] == (1,) else part.shape
 
 
 def _files(store: Store, manifest: Manifest) -> Iterator[SourceFile]:

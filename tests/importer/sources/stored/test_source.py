@@ -207,14 +207,49 @@ def test_a_group_size_that_a_type_does_not_have_is_refused(store):
         read_stored(store, BIG.name)
 
 
-def test_a_scale_of_the_whole_tensor_is_not_read_yet(store):
+@pytest.mark.parametrize("shape", [(), (1,)])
+def test_nvfp4_may_have_a_scale_of_the_whole_tensor(store, shape):
     content = safetensors(
         {
             "w.weight": ("U32", (4, 8)),
             "w.weight.scale": ("U8", (4, 4)),
-            "w.weight.global_scale": ("F32", (1,)),
+            "w.weight.global_scale": ("F32", shape),
         },
         {"quant_type": "nvfp4", "group_size": "16"},
+    )
+    handmade(store, [tensor_layer(content, "w.weight")], "big")
+
+    (found,) = read_stored(store, BIG.name).tensors
+
+    assert (found.stored_as, found.shape, len(found.arrays)) == ("nvfp4", (4, 64), 3)
+
+
+@pytest.mark.parametrize("whole", [("F16", ()), ("F32", (2,)), ("F32", (4, 4))])
+def test_a_scale_of_the_whole_tensor_is_one_number(store, whole):
+    content = safetensors(
+        {
+            "w.weight": ("U32", (4, 8)),
+            "w.weight.scale": ("U8", (4, 4)),
+            "w.weight.global_scale": whole,
+        },
+        {"quant_type": "nvfp4", "group_size": "16"},
+    )
+    handmade(store, [tensor_layer(content, "w.weight")], "big")
+
+    with pytest.raises(InputError) as caught:
+        read_stored(store, BIG.name)
+
+    assert caught.value.code == "E_QUANT_PAIR"
+
+
+def test_other_types_have_no_scale_of_the_whole_tensor(store):
+    content = safetensors(
+        {
+            "w.weight": ("U32", (4, 8)),
+            "w.weight.scale": ("U8", (4, 2)),
+            "w.weight.global_scale": ("F32", ()),
+        },
+        {"quant_type": "mxfp4", "group_size": "32"},
     )
     handmade(store, [tensor_layer(content, "w.weight")], "big")
 
