@@ -72,20 +72,26 @@ def transcoder_for(target: Target, decoder: Decoder, *, exact: bool = False) -> 
     Raises:
         UnsupportedError: values of that dtype cannot become the target.
     """
-    dtype, stored = decoder.value_dtype, stored_type(decoder)
-    if isinstance(decoder, GlobalNvfp4) and target in {None, stored}:
-        return CopyScaled(decoder)
-    if stored is not None and target in {None, stored}:
-        return CopyParts(codec_for(stored, dtype))
-    if target is None:
-        if isinstance(decoder, Layout):
-            return Gather(decoder)
-        if has_blocks(decoder):
-            return KeepBlocks(cast("Blocks", decoder))
-        assert isinstance(decoder, Plain), "the arrays of a scheme are kept one by one"
-        return Copy(dtype)
+    dtype = decoder.value_dtype
+    if target is None or target == stored_type(decoder):
+        return _keeping(decoder)
     if isinstance(target, FloatType):
         return Recode(decoder, Cast(dtype, target.dtype))
     assert isinstance(target, QuantSpec), "what a tensor becomes has been decided"
     codec = codec_for(target, dtype)
     return Repack(cast("Coded", decoder), codec) if exact else Recode(decoder, codec)
+
+
+def _keeping(decoder: Decoder) -> Transcoder:
+    """Return what keeps values, blocks, or the codes and scales of a type of the store."""
+    dtype, stored = decoder.value_dtype, stored_type(decoder)
+    if isinstance(decoder, GlobalNvfp4):
+        return CopyScaled(decoder)
+    if stored is not None:
+        return CopyParts(codec_for(stored, dtype))
+    if isinstance(decoder, Layout):
+        return Gather(decoder)
+    if has_blocks(decoder):
+        return KeepBlocks(cast("Blocks", decoder))
+    assert isinstance(decoder, Plain), "the arrays of a scheme are kept one by one"
+    return Copy(dtype)

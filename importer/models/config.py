@@ -95,7 +95,9 @@ def _record(plan: Plan, facts: Classification) -> dict[str, Json]:
         record["architecture"] = facts.architecture
     if facts.scheme is not None:
         record["prequantized"] = facts.scheme
-        if not all(source.is_plain for tensor in plan.tensors for source in tensor.sources):
+        used = (source for tensor in plan.tensors for source in tensor.sources)
+        # Rules other than "keep" are about tensors, also where all of these stayed arrays.
+        if not plan.recipe.is_plain or not all(source.is_plain for source in used):
             record["joined"] = True  # comparing and rebuilding make the same tensors
     if plan.inventory.is_apart:
         record["unpacked"] = True  # likewise

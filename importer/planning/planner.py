@@ -21,6 +21,7 @@ from store import limits
 from store.errors import InputError, UnsupportedError
 from store.tensorblob import QuantFacts, quant_metadata
 from store.tensorfile import encode_header
+from store.text import printable
 
 _USUAL: Final = "BF16"
 """What models compute in whose configuration does not say."""
@@ -130,11 +131,13 @@ def _declared(plan: TensorPlan) -> tuple[str, QuantFacts | None]:
 
 
 def _check_not_quantized(inventory: Inventory, recipe: Recipe) -> None:
-    if inventory.scheme is not None and not inventory.is_decoded and not recipe.is_plain:
-        raise UnsupportedError(
-            f"the source is quantized already ({inventory.scheme})",
-            code="E_PREQUANTIZED",
-        )
+    if inventory.scheme is None or inventory.is_decoded or recipe.is_plain:
+        return
+    left = next((tensor for tensor in inventory.tensors if tensor.unjoined), None)
+    why = "" if left is None else f": `{printable(left.name)}` is not decoded, {left.unjoined}"
+    raise UnsupportedError(
+        f"the source is quantized already ({inventory.scheme}){why}", code="E_PREQUANTIZED"
+    )
 
 
 def _check_count(blobs: int) -> None:

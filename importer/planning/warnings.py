@@ -16,6 +16,14 @@ _TWO_BITS: Final = 2
 _COHERENT: Final = 1_000_000_000
 """Parameters below which 2 bits are for tests of kernels, as those say who ship such models."""
 
+_ACTIVATIONS: Final = (
+    *(f".{what}_scale" for what in ("input", "output", "k", "v", "q")),
+    *(f".{what}_global_scale" for what in ("input", "output", "k", "v", "q")),
+    *(f".{what}_zero_point" for what in ("input", "output", "k", "v", "q")),
+    *(".activation_scale", ".input_scale_ub", ".qscale_act", ".scale_input"),
+)
+"""Names of what quantized models scale activations and their caches with."""
+
 
 def warnings_of(
     blobs: Sequence[BlobPlan], inventory: Inventory, recipe: Recipe
@@ -49,6 +57,12 @@ def warnings_of(
             f"{len(few)} of {len(plans)} tensors get 2 bits, and the model has {parameters:,} "
             f"parameters: below {_COHERENT:,} its text is rarely coherent; mixed_2_6 and int3 "
             "are better choices"
+        )
+    activations = [plan for plan in plans if plan.name.endswith(_ACTIVATIONS)]
+    if activations and not recipe.is_plain and inventory.scheme is not None:
+        yield (
+            f"{len(activations)} tensors are kept that scaled activations of the quantized "
+            f"model, and are of no use to another type; the first is `{activations[0].name}`"
         )
     if not recipe.is_plain and all(plan.target is None for plan in plans):
         yield "no tensor becomes another type: the plan says why for each"

@@ -12,7 +12,7 @@ from importer.sources.completeness import no_variant, no_weights
 from importer.sources.containers import FORMATS
 from importer.sources.document import CONFIG, Document, read_document
 from importer.sources.file import SourceFile
-from importer.sources.joining import join
+from importer.sources.joining import declared, join
 from importer.sources.roles import LeftOut
 from importer.sources.selection import choose
 from importer.sources.shards import check_shards
@@ -150,11 +150,13 @@ def take_inventory(
         for file in files
         if file.name == CONFIG and file.directory in contents
     }
-    found = of_contents(tree, contents, configs, as_arrays=as_arrays, apart=apart)
+    said = declared(configs, files)
+    found = of_contents(tree, contents, said, as_arrays=as_arrays, apart=apart)
     notes = (*tree.notes, *found.notes, *_fallen_back(choice.weights, contents, variant))
     return replace(
         found,
         files=files,
+        configs=configs,
         left_out=tuple(
             LeftOut(*one) for one in sorted(left_out.items()) if one[0] not in taken
         ),

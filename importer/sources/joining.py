@@ -6,8 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from importer.sources.document import Document
+from importer.sources.document import Document, read_document
+from importer.sources.file import SourceFile
 from importer.sources.schemes import OF_GRAPHS, SCHEMES, join_tensors, scheme_of
+from importer.sources.schemes.quant_config import QUANT_CONFIG, with_quant_config
 from importer.sources.sharded import add_tensors
 from importer.sources.tensor import SourceTensor
 from store.text import printable
@@ -30,6 +32,22 @@ class Joined(NamedTuple):
     scheme: str | None
     is_decoded: bool
     notes: tuple[str, ...]
+
+
+def declared(
+    configs: Mapping[str, Document], files: Iterable[SourceFile]
+) -> Mapping[str, Document]:
+    """Return each configuration with what older exports of ModelOpt say in another file.
+
+    Raises:
+        InputError: that is not a JSON object.
+    """
+    found = dict(configs)
+    for file in files:
+        if file.name == QUANT_CONFIG:
+            said = read_document(file)
+            found[file.directory] = with_quant_config(found.get(file.directory, {}), said)
+    return found
 
 
 def join(

@@ -116,6 +116,47 @@ _CONFIG = (
     b'"quantization_config":{"quant_method":"fp8","weight_block_size":[128,128]}}'
 )
 
+_FP8 = _encoded(
+    [
+        ("a.weight", "F8_E4M3", (8, 32), 256),
+        ("a.weight_scale_inv", "F32", (1, 1), 4),
+        ("b_blocks", "U8", (2, 2, 1, 16), 64),
+        ("b_scales", "U8", (2, 2, 1), 4),
+    ]
+)
+_COMPRESSED = _encoded(
+    [
+        ("a.weight_shape", "I64", (2,), 16),
+        ("a.weight_packed", "I32", (4, 8), 128),
+        ("a.weight_scale", "BF16", (4, 2), 16),
+        ("a.weight_zero_point", "I32", (1, 2), 8),
+        ("b.weight_packed", "U8", (4, 16), 64),
+        ("b.weight_scale", "F8_E4M3", (4, 2), 8),
+        ("b.weight_global_scale", "F32", (1,), 4),
+    ]
+)
+_COMPRESSED_CONFIG = (
+    b'{"quantization_config":{"quant_method":"compressed-tensors","format":"pack-quantized",'
+    b'"ignore":["lm_head"],"config_groups":{"g":{"targets":["Linear"],"weights":{"num_bits":4,'
+    b'"type":"int","strategy":"group","group_size":32,"symmetric":false}},"h":{"targets":["b"],'
+    b'"weights":{"num_bits":4,"type":"float","strategy":"tensor_group","group_size":16}}}}}'
+)
+_MODELOPT = _encoded(
+    [
+        ("a.weight", "U8", (4, 16), 64),
+        ("a.weight_scale", "F8_E4M3", (4, 2), 8),
+        ("a.weight_scale_2", "F32", (), 4),
+        ("b.weight", "U8", (2, 32), 64),
+        ("b.weight_scale", "F32", (4, 1), 16),
+        ("b.pre_quant_scale", "BF16", (32,), 64),
+    ]
+)
+_MODELOPT_CONFIG = (
+    b'{"quantization_config":{"quant_method":"modelopt","quant_algo":"MIXED_PRECISION",'
+    b'"quantized_layers":{"a":{"quant_algo":"NVFP4","group_size":16},'
+    b'"b":{"quant_algo":"W4A16_AWQ","group_size":32}},"ignore":["lm_head*"]}}'
+)
+
 SEEDS: dict[str, list[bytes]] = {
     "header": [_HEADER + bytes(18), _HEADER + bytes(19), struct.pack("<Q", 2) + b"{}"],
     "header_json": [_HEADER[8:], b'{"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}'],
@@ -132,7 +173,13 @@ SEEDS: dict[str, list[bytes]] = {
     "onnx_tensor": onnx_builders.TENSOR_SEEDS,
     "strict_json": [b'{"a":[1,-2,"\\u00e9<>&",null,true,{}]}'],
     "name": [b"registry.ollama.ai/library/llama3:8b", b"host:5000/ns/m", b"con", b"a/b/c/d"],
-    "checkpoint": [_CHECKPOINT[8:] + b"\0" + _CONFIG, _HEADER[8:] + b"\0{}"],
+    "checkpoint": [
+        _CHECKPOINT[8:] + b"\0" + _CONFIG,
+        _HEADER[8:] + b"\0{}",
+        _FP8[8:] + b"\0" + _CONFIG,
+        _COMPRESSED[8:] + b"\0" + _COMPRESSED_CONFIG,
+        _MODELOPT[8:] + b"\0" + _MODELOPT_CONFIG,
+    ],
     "recipe": [_RECIPE, b'rule = [{match = "*", type = "keep"}]'],
     "recipe_document": [_RECORDED.encode(), b'{"rule":[{"match":"*","type":"bf16"}]}'],
     "rule": [b"*.v_proj=int8/64", b"lm_head=keep", b"[a-z]*?=bf16", b"a=b=nvfp4"],

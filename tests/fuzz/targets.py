@@ -24,7 +24,7 @@ from importer.planning.planner import make_plan
 from importer.recipes.options import parse_options
 from importer.sources.classification import classify
 from importer.sources.document import read_document
-from importer.sources.file import Identity, SourceFile
+from importer.sources.file import Extent, Identity, SourceFile
 from importer.sources.inventory import read_inventory
 from importer.sources.sharded import read_index
 from store.errors import IngotError
@@ -122,8 +122,9 @@ def checkpoint(data: bytes) -> None:
         shown = str(refused)
         assert is_printable(shown)
         return
-    read = [(one.name, one.nbytes) for one in found.tensors]
-    assert sorted((s.name, s.nbytes) for t in plan.tensors for s in t.sources) == sorted(read)
+    read = [array.extent for one in found.tensors for array in one.arrays]
+    used = [array.extent for t in plan.tensors for s in t.sources for array in s.arrays]
+    assert sorted(used, key=_place) == sorted(read, key=_place)
     assert all(job.nbytes == len(job.header) + _data_nbytes(job) for job in plan.blobs)
     assert isinstance(loads(config_bytes(plan), floats=True), dict)
 
@@ -208,6 +209,10 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     **asked_targets.TARGETS,
     **store_targets.TARGETS,
 }
+
+
+def _place(extent: Extent) -> tuple[str, int, int]:
+    return extent.file.path, extent.offset, extent.nbytes
 
 
 def _needed(text: bytes) -> int:

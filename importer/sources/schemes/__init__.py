@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from importer.sources.schemes import recognized
 from importer.sources.schemes.base import Clue, Scheme
+from importer.sources.schemes.compressed_tensors import CompressedTensors
+from importer.sources.schemes.fp8 import Fp8
 from importer.sources.schemes.mlx import Mlx
+from importer.sources.schemes.modelopt import ModelOpt
+from importer.sources.schemes.mxfp4 import Mxfp4
 from importer.sources.schemes.onnx import Onnx
 from importer.sources.schemes.ours import join_ours
 from importer.sources.schemes.recognized import Recognized
@@ -24,14 +28,25 @@ SCHEMES: Final[dict[str, Scheme]] = {
     "awq": Recognized(recognized.is_awq),
     "gptq": Recognized(recognized.is_gptq),
     "mlx": Mlx(),
-    "mxfp4": Recognized(recognized.is_mxfp4),
+    "mxfp4": Mxfp4(),
     "bitsandbytes": Recognized(recognized.is_bitsandbytes),
-    "fp8-block": Recognized(recognized.is_fp8_block),
-    "modelopt": Recognized(recognized.is_modelopt),
-    "compressed-tensors": Recognized(recognized.is_compressed_tensors),
+    "fp8-block": Fp8(recognized.is_fp8_block, is_block=True),
+    "modelopt": ModelOpt(),
+    "compressed-tensors": CompressedTensors(),
     "bitnet": Recognized(recognized.is_bitnet),
-    "fp8": Recognized(recognized.is_fp8),
+    "fp8": Fp8(recognized.is_fp8, is_block=False),
     OF_GRAPHS: Onnx(),
+    "marlin": Recognized(recognized.is_beside("B", "s")),
+    "hqq": Recognized(recognized.is_named("W_q")),
+    "sparse-bitmask": Recognized(recognized.is_beside("bitmask", "compressed")),
+    "aqlm": Recognized(recognized.is_beside("codes", "codebooks")),
+    "spqr": Recognized(recognized.is_named("dense_weights")),
+    "quip": Recognized(recognized.is_named("Qidxs")),
+    "vptq": Recognized(recognized.is_beside("indices", "centroids.weight")),
+    "exl2": Recognized(recognized.is_named("q_weight")),
+    "exl3": Recognized(recognized.is_named("trellis")),
+    "quanto": Recognized(recognized.is_named("_data")),
+    "torchao": Recognized(recognized.is_named("qdata", "_weight_qdata")),
     "unknown": Recognized(recognized.is_unknown),
 }
 """By the name that plan and `show` give it; the first that recognizes an array has it."""

@@ -8,12 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from importer.sources.dtypes import FP8, is_plain
+from importer.sources.dtypes import FP8, is_floating, is_plain
 from importer.sources.schemes.base import Clue
 from store.json import Json
 
 if TYPE_CHECKING:  # `show` recognizes schemes, and starts quickly
     from importer.sources.tensor import SourceTensor
+
+_OF_STACK: Final = "_weight_scale"
+"""What ModelOpt puts after the name of stacked experts, which is not a module's."""
+_METHODS: Final = (
+    *("gptq", "awq", "bitsandbytes", "fp8", "fbgemm_fp8", "mxfp4"),
+    *("compressed-tensors", "modelopt", "bitnet"),
+)
+"""What `quant_method` may be where other arrays tell more than a weight does."""
+_PACKED: Final = ("I8", "U8", "I32", "U32")
 
 
 class Recognized:
@@ -72,6 +81,9 @@ def is_modelopt(clue: Clue) -> bool:
     """Return whether it is ModelOpt, whose older exports are not named in config.json."""
     if clue.last == "weight_scale" and f"{clue.stem}.weight_scale_2" in clue.dtypes:
         return True
+    stacked, end = clue.name.removesuffix(_OF_STACK), clue.name.endswith(_OF_STACK)
+    if end and clue.dtypes.get(stacked) in _PACKED:
+        return True
     return _is_declared(clue, "modelopt")
 
 
@@ -92,15 +104,50 @@ def is_fp8(clue: Clue) -> bool:
     if clue.dtype not in FP8:
         return False
     if clue.last != "weight":
-        return f"{clue.name}_scale" in clue.dtypes  # stacked experts, Llama 4's for one
+        # Stacked experts, Llama 4's for one; the second is ModelOpt's.
+        return not clue.dtypes.keys().isdisjoint((f"{clue.name}_scale", clue.name + _OF_STACK))
     # DeepSeek's own checkpoints, diffusion models in single files, Mistral's own.
     scales = ("scale", "scale_weight", "qscale_weight")
     return any(f"{clue.stem}.{scale}" in clue.dtypes for scale in scales)
 
 
 def is_unknown(clue: Clue) -> bool:
-    """Return whether it is the scales of a weight that is not an ordinary float."""
+    """Return whether it is the scales of a weight that is not an ordinary float.
+
+    Or a weight that is a number of few bits, where config.json says that it is quantized.
+    """
+    if clue.last == "weight" and clue.method and clue.method not in _METHODS:
+        return clue.dtype in _PACKED
     return clue.last == "weight_scale" and not is_plain(clue.dtypes.get(f"{clue.stem}.weight"))
+
+
+def is_named(*lasts: str) -> Callable[[Clue], bool]:
+    """Return what recognizes arrays of integers by the end of their names.
+
+    Example:
+        >>> is_named("W_q")(Clue("a.W_q", "U8", "a", "W_q", {}, ""))
+        True
+    """
+
+    def recognizes(clue: Clue) -> bool:
+        return clue.last in lasts and not is_floating(clue.dtype)
+
+    return recognizes
+
+
+def is_beside(last: str, other: str) -> Callable[[Clue], bool]:
+    """Return what recognizes arrays of integers by their name and that of a neighbor.
+
+    Example:
+        >>> is_beside("B", "s")(Clue("a.B", "I32", "a", "B", {"a.s": "F16"}, ""))
+        True
+    """
+
+    def recognizes(clue: Clue) -> bool:
+        is_there = f"{clue.stem}.{other}" in clue.dtypes
+        return clue.last == last and is_there and not is_floating(clue.dtype)
+
+    return recognizes
 
 
 def _is_qweight(clue: Clue) -> bool:
