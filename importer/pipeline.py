@@ -16,11 +16,13 @@ from importer.engine.reuse import Reuse, was_imported
 from importer.engine.space import check_space, telling_space
 from importer.engine.write import write_blobs
 from importer.events import Listener, Planned, Published, Scanned, silent
+from importer.modelfile.layers import configured, inherited, use_layers
 from importer.models.config import config_bytes
 from importer.planning.plan import FilePlan, Job, Plan
 from importer.planning.planner import make_plan
 from importer.recipes.options import QuantizeOptions
-from importer.request import ImportRequest
+from importer.request import ImportRequest, Use
+from importer.sources.carried import Role
 from importer.sources.classification import classify
 from importer.sources.cross_check import check_reference
 from importer.sources.inventory import Inventory, read_inventory, take_inventory
@@ -81,12 +83,15 @@ def plan_import(
         weights = inventory.weights
         nbytes = sum(file.size for file in weights)
         listen(Scanned(len(inventory.tensors), len(weights), nbytes))
-        facts, recipe = classify(inventory), request.recipe
+        facts = classify(inventory, _use(request, store).parser)
+        recipe = request.recipe
         if isinstance(recipe, QuantizeOptions):
             recipe = recipe.resolve(facts)
             if facts.is_packed:
                 recipe = recipe.decoding()
         plan = make_plan(inventory, facts, recipe)
+        if request.draft is not None or request.adapter is not None:
+            plan = _with_attachments(plan, request)
         if request.strict:
             _check_fits(plan)
         if request.report and not plan.quantizes:
@@ -127,12 +132,14 @@ def import_model(
         )
         written = write(jobs, known=known)
         layers = [_layer(job, done.ref) for job, done in zip(jobs, written, strict=True)]
-        documents = [config_bytes(plan)]
+        documents = [configured(config_bytes(plan), _use(request, store))]
         if request.report and plan.quantizes:
             documents.append(_report(store, plan, written, threads, listen))
         made = [Written(*writer.put(document)) for document in documents]
         config, *reports = [done.ref for done in made]
         layers += [Layer(MediaType.QUALITY, ref.digest, ref.size) for ref in reports]
+        base = request.source.name if isinstance(request.source, StoredModel) else None
+        layers += use_layers(store, writer, base, request.use)
         origin = _origin(request, plan)
         manifest = Manifest(Layer(CONFIG_MEDIA_TYPE, config.digest, config.size), tuple(layers))
         check_sources(store, writer, plan.inventory.all_files, threads)
@@ -145,12 +152,33 @@ def import_model(
             for document, ref in zip(documents, (config, *reports), strict=True):
                 if ref in gone:
                     writer.put(document)
+            use_layers(store, writer, base, request.use)
             published = writer.publish(request.name, manifest, origin)
     digest, previous = published
     store.memo.save()
     listen(Published(digest))
     was = previous.digest if previous is not None else None
     return ImportResult(request.name, digest, was, (*written, *made))
+
+
+def _use(request: ImportRequest, store: Store) -> Use:
+    """Return how the model is used; what is not asked for is as in the stored model."""
+    source, use = request.source, request.use
+    return inherited(store, source.name, use) if isinstance(source, StoredModel) else use
+
+
+def _with_attachments(plan: Plan, request: ImportRequest) -> Plan:
+    from importer.modelfile.adapter import read_adapter  # noqa: PLC0415 - few models have one
+    from importer.planning.attachments import attach, check_draft  # noqa: PLC0415
+
+    shapes = {tensor.name: tensor.shape for tensor in plan.inventory.tensors}
+    if request.draft is not None:
+        draft = read_inventory(request.draft, as_arrays=True)
+        check_draft(draft)
+        plan = attach(plan, Role.DRAFT, draft)
+    if request.adapter is not None:
+        plan = attach(plan, Role.ADAPTER, read_adapter(request.adapter, shapes))
+    return plan
 
 
 def new_jobs(plan: Plan, store: Store, *, trusts: bool = True) -> list[Job]:

@@ -2,12 +2,52 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple
 
 from importer.recipes.options import QuantizeOptions
 from importer.recipes.recipe import PLAIN, Recipe
-from importer.sources.location import Source
+from importer.sources.location import Source, StoredModel
 from store import ModelName
+
+
+class Message(NamedTuple):
+    """One message of the conversation that a model begins with.
+
+    Attributes:
+        role: `system`, `user` or `assistant`.
+    """
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """How a model is used, as a Modelfile says it; what it does not say is empty.
+
+    Attributes:
+        template: of prompts, in Go's language of templates.
+        licenses: texts.
+        parameters: name -> number, flag, or texts.
+        parser: Ollama's, of answers.
+        renderer: Ollama's, of prompts.
+        requires: the first version of Ollama that runs the model.
+    """
+
+    template: str = ""
+    system: str = ""
+    licenses: tuple[str, ...] = ()
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    messages: tuple[Message, ...] = ()
+    parser: str = ""
+    renderer: str = ""
+    requires: str = ""
+
+
+NO_USE: Final = Use()
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +64,9 @@ class ImportRequest:
         report: measure the quantized tensors, and store what was found.
         as_arrays: keep quantized weights as the arrays that they are stored as, as models of
             earlier versions have them.
+        use: how the model is used, beside what its files say.
+        draft: a directory of a model that guesses ahead for this one, or None.
+        adapter: a directory of an adapter of this one, or None.
         unpack: take tensors out of files that would be kept whole if nothing were asked.
     """
 
@@ -38,8 +81,22 @@ class ImportRequest:
     report: bool = False
     as_arrays: bool = False
     unpack: bool = False
+    use: Use = NO_USE
+    draft: Path | None = None
+    adapter: Path | None = None
 
     @property
     def takes_apart(self) -> bool:
         """Whether tensors are wanted, and not files that programs load as they are."""
         return self.unpack or self.recipe not in (PLAIN, QuantizeOptions())
+
+
+def is_derived(request: ImportRequest) -> bool:
+    """Return whether a model is made of a stored one by its layers alone."""
+    return (
+        isinstance(request.source, StoredModel)
+        and not request.takes_apart
+        and not (request.report or request.strict)
+        and request.draft is None
+        and request.adapter is None
+    )

@@ -40,7 +40,10 @@ class MediaType(StrEnum):
     MODEL = "application/vnd.ollama.image.model"
     PROJECTOR = "application/vnd.ollama.image.projector"
     ADAPTER = "application/vnd.ollama.image.adapter"
+    DRAFT = "application/vnd.ollama.image.draft"
+    EMBED = "application/vnd.ollama.image.embed"
     TEMPLATE = "application/vnd.ollama.image.template"
+    PROMPT = "application/vnd.ollama.image.prompt"
     SYSTEM = "application/vnd.ollama.image.system"
     PARAMS = "application/vnd.ollama.image.params"
     MESSAGES = "application/vnd.ollama.image.messages"
@@ -48,6 +51,18 @@ class MediaType(StrEnum):
 
 FILE_TYPES: Final = frozenset({MediaType.JSON, MediaType.OLD_CONFIG, MediaType.FILE})
 """Layers that are a file of the source under its relative path; licenses with a name too."""
+
+USE_TYPES: Final = frozenset(
+    {
+        MediaType.TEMPLATE,
+        MediaType.PROMPT,
+        MediaType.SYSTEM,
+        MediaType.LICENSE,
+        MediaType.PARAMS,
+        MediaType.MESSAGES,
+    }
+)
+"""Layers that say how a model is used; a license with a name is a file instead."""
 
 WHOLE_TYPES: Final = frozenset({MediaType.MODEL, MediaType.PROJECTOR, MediaType.ADAPTER})
 """Layers that are a whole file of weights; they have no name."""
@@ -102,6 +117,11 @@ class Layer:
         """Whether the layer is a file of the source, kept byte for byte."""
         named_license = self.media_type == MediaType.LICENSE and bool(self.name)
         return self.media_type in FILE_TYPES or named_license
+
+    @property
+    def is_use(self) -> bool:
+        """Whether the layer says how the model is used, as a Modelfile does."""
+        return self.media_type in USE_TYPES and not self.is_file
 
     def to_json(self) -> dict[str, Json]:
         """Return the layer's fields in Ollama's order, then ours, then the unknown."""

@@ -22,7 +22,8 @@ from cli.commands.options import (
 if TYPE_CHECKING:
     from importer.pipeline import ImportResult
     from importer.planning.plan import Job, Plan
-    from store import ModelName
+    from importer.request import ImportRequest
+    from store import ModelName, Store
 
 
 @unique
@@ -45,13 +46,24 @@ class OnMisaligned(StrEnum):
 def create(
     name: NameArg,
     source: Annotated[
-        str,
+        str | None,
         typer.Argument(
             metavar="[SOURCE]",
             help="A directory, a file of weights, a model in the store, or one on the "
-            "Hugging Face Hub: hf:org/repo[@revision], hf.co/org/repo or its web address.",
+            "Hugging Face Hub: hf:org/repo[@revision], hf.co/org/repo or its web address. "
+            "Without one, what the Modelfile says, or else the current directory.",
+            show_default=False,
         ),
-    ] = ".",
+    ] = None,
+    file: Annotated[
+        str | None,
+        typer.Option(
+            "--file",
+            "-f",
+            metavar="MODELFILE",
+            help="Do what this Modelfile says; without SOURCE, `Modelfile` if there is one.",
+        ),
+    ] = None,
     variant: Annotated[
         str | None,
         typer.Option(
@@ -167,12 +179,13 @@ def create(
     import time
     from dataclasses import replace
 
+    from cli.commands.modelfile import load
     from cli.views.ollama import runs_of_plan, warning
     from cli.views.progress import listening
     from importer.pipeline import import_model, new_jobs, plan_import
     from importer.recipes.options import parse_options
     from importer.recipes.recipe import Misaligned
-    from importer.request import ImportRequest
+    from importer.request import NO_USE, ImportRequest, is_derived
     from importer.sources.location import parse_source
     from store import ModelName
 
@@ -187,10 +200,20 @@ def create(
         stacked=None if experts is None else experts is Experts.STACKED,
         allow_nonfinite=allow_nonfinite,
     )
+    given = load(file, has_source=source is not None)
+    content = given.content if given else None
     with open_store(store, is_durable=not no_fsync) as opened, listening() as listen:
+
+        def is_stored(model: ModelName) -> bool:
+            return opened.catalog.find(model) is not None
+
+        if given and source is None:
+            place = given.source(is_stored)
+        else:
+            place = parse_source("." if source is None else source, is_stored)
         request = ImportRequest(
             ModelName.parse(name),
-            parse_source(source, lambda model: opened.catalog.find(model) is not None),
+            place,
             asked,
             variant=variant,
             threads=threads(jobs),
@@ -199,16 +222,57 @@ def create(
             strict=strict,
             report=report,
             unpack=unpack,
+            use=content.use if content else NO_USE,
+            draft=given.path(content.draft) if given and content else None,
+            adapter=given.path(content.adapter) if given and content else None,
         )
+        notes = content.notes if content else ()
+        if content and is_derived(request):
+            _derive(request, opened, notes, dry_run=dry_run, json=json)
+            return
         plan = plan_import(request, opened, listen, only_headers=dry_run)
         if (told := warning(runs_of_plan(plan))) is not None:
-            plan = replace(plan, warnings=(*plan.warnings, told))
+            notes = (*notes, told)
+        plan = replace(plan, warnings=(*plan.warnings, *notes))
         if dry_run:
             new = new_jobs(plan, opened, trusts=not rehash)
             _print_plan(request.name, plan, new, json=json)
             return
         result = import_model(request, plan, opened, listen)
     _print_result(result, plan, time.monotonic() - started, json=json)
+
+
+def _derive(
+    request: ImportRequest, store: Store, notes: tuple[str, ...], *, dry_run: bool, json: bool
+) -> None:
+    from cli.views.console import out, out_json, talk, warn
+    from cli.views.derivation import (
+        plan_document,
+        plan_lines,
+        result_document,
+        result_lines,
+    )
+    from importer.modelfile.derive import derive
+    from importer.sources.location import StoredModel
+
+    assert isinstance(request.source, StoredModel), "others are imported"
+    name, base = request.name, request.source.name
+    if dry_run and json:
+        out_json("create", plan_document(name, base, request.use))
+        return
+    for note in () if json else notes:
+        warn(note)
+    if dry_run:
+        store.catalog.get(base)
+        out(plan_lines(name, base, request.use))
+        return
+    made = derive(store, name, base, request.use)
+    if json:
+        out_json("create", result_document(made, base, notes))
+        return
+    for line in result_lines(made, base):
+        talk(line)
+    out([f"{made.name} {made.digest}"])
 
 
 def _print_result(result: ImportResult, plan: Plan, seconds: float, *, json: bool) -> None:

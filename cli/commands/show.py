@@ -52,6 +52,10 @@ def show(
     parameters: Annotated[
         bool, typer.Option("--parameters", help="Print only the parameters.")
     ] = False,
+    modelfile: Annotated[
+        bool,
+        typer.Option("--modelfile", help="Print a Modelfile that makes the model again."),
+    ] = False,
     store: StoreOpt = None,
     json: JsonOpt = False,
 ) -> None:
@@ -74,6 +78,7 @@ def show(
         "template": template,
         "system": system,
         "parameters": parameters,
+        "modelfile": modelfile,
     }
     if sum((*raw.values(), quality)) > 1:
         names = ", ".join(f"--{what}" for what in ("quality", *raw))
@@ -159,7 +164,10 @@ def _print_raw(store: Store, model: Description, what: str, *, json: bool) -> No
     if what == "metadata":
         _print_metadata(model, json=json)
         return
-    texts = _recipe(model) if what == "recipe" else _raw(store, model, what)
+    if what == "modelfile":
+        texts = _modelfile(store, model)
+    else:
+        texts = _recipe(model) if what == "recipe" else _raw(store, model, what)
     if json:
         out_json("show", {"name": str(model.name), what: "\n".join(texts)})
     else:
@@ -174,6 +182,18 @@ def _recipe(model: Description) -> list[str]:
     if document is None:
         raise NotFoundError(f"model `{model.name}` has no recipe", code="E_NO_PART")
     return ["\n".join(to_toml(document))]
+
+
+def _modelfile(store: Store, model: Description) -> list[str]:
+    from importer.modelfile.written import modelfile_lines
+
+    lines = modelfile_lines(store, model.name, model.config, model.manifest.layers)
+    head = (
+        f"# Modelfile of {model.name}: `ingot create NAME -f FILE` makes the same model of it,",
+        "# and with other lines another one, whose weights are the same blobs.",
+        "",
+    )
+    return ["\n".join((*head, *lines))]
 
 
 def _raw(store: Store, model: Description, what: str) -> list[str]:

@@ -10,7 +10,9 @@ from importer.codecs.base import REVISION
 from importer.codecs.spec import KEEP, FloatType, QuantSpec, parse_target
 from importer.planning.plan import Plan
 from importer.recipes.document import to_document
+from importer.sources.carried import DRAFT_CONFIG, Role
 from importer.sources.classification import Classification, SourceKind
+from importer.sources.document import read_document
 from importer.sources.file import SourceFile
 from importer.sources.file_metadata import fits_record, told
 from importer.sources.inventory import Inventory
@@ -50,8 +52,27 @@ def config_bytes(plan: Plan) -> bytes:
         document["context_length"] = facts.context_length
     if facts.embedding_length:
         document["embedding_length"] = facts.embedding_length
+    if (draft := _draft(plan)) is not None:
+        document["draft"] = draft
     document |= {"architecture": "", "os": "", RECORD_KEY: _record(plan, facts)}
     return dumps(document)
+
+
+def _draft(plan: Plan) -> dict[str, Json] | None:
+    """Return what Ollama writes for a model that carries a draft, or None."""
+    file = next((file.file for file in plan.files if file.name == DRAFT_CONFIG), None)
+    prefix = f"{Role.DRAFT}."
+    if file is None or not any(tensor.name.startswith(prefix) for tensor in plan.tensors):
+        return None
+    config = read_document(file)
+    names = config.get("architectures")
+    first = names[0] if isinstance(names, list) and names else config.get("model_type")
+    return {
+        "model_format": "safetensors",
+        "architecture": first if isinstance(first, str) else "",
+        "tensor_prefix": prefix,
+        "config": DRAFT_CONFIG,
+    }
 
 
 def _whole(model: WholeModel) -> dict[str, Json]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from importer.sources.carried import carried_prefixes
 from importer.sources.configuration import declared_dtype
 from importer.sources.dtypes import is_floating
 from importer.sources.lengths import context_length, embedding_length
@@ -147,7 +148,7 @@ def describe(store: Store, name: ModelName) -> Description:
         config=config,
         record=record,
         architecture=_architecture(config, record, source),
-        parameters=_parameters(tensors, problems) if is_understood else None,
+        parameters=_parameters(tensors, manifest, problems) if is_understood else None,
         context_length=_length(config.get("context_length"), source, context_length),
         embedding_length=_length(config.get("embedding_length"), source, embedding_length),
         prequantized=prequantized,
@@ -221,9 +222,13 @@ def _architecture(
     return found if isinstance(found, str) else ""
 
 
-def _parameters(tensors: list[StoredTensor], problems: list[str]) -> int | None:
+def _parameters(
+    tensors: list[StoredTensor], manifest: Manifest, problems: list[str]
+) -> int | None:
     if not tensors or problems:
         return None
+    carried = carried_prefixes({layer.name for layer in manifest.layers if layer.is_file})
+    tensors = [one for one in tensors if not (carried and one.name.startswith(carried))]
     floating = (t for t in tensors if t.quant is not None or is_floating(t.dtype))
     return sum(elements(tensor.shape) for tensor in floating)
 

@@ -12,6 +12,7 @@ from importer.codecs.registry import codec_for, transcoder_for, type_held
 from importer.codecs.spec import QuantSpec, Target
 from importer.codecs.transcode import CopyParts, CopyScaled, KeepBlocks, Repack
 from importer.recipes.recipe import Decision, Recipe
+from importer.sources.carried import carried_prefixes
 from importer.sources.classification import Classification
 from importer.sources.dtypes import is_floating
 from importer.sources.file import SourceFile
@@ -274,7 +275,12 @@ def parameters_of(inventory: Inventory) -> int | None:
         return inventory.whole.parameters
     if inventory.scheme is not None and not inventory.is_decoded:
         return None
-    floating = (tensor for tensor in inventory.tensors if is_floating(tensor.dtype))
+    carried = carried_prefixes({file.path for file in inventory.files})
+    floating = (
+        tensor
+        for tensor in inventory.tensors
+        if is_floating(tensor.dtype) and not (carried and tensor.name.startswith(carried))
+    )
     return sum(elements(tensor.shape) for tensor in floating)
 
 

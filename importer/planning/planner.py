@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -11,7 +11,8 @@ from importer.planning.layout import Shared, copies_of, packed, stack_name, stac
 from importer.planning.plan import BlobPlan, FilePlan, Plan, TensorPlan
 from importer.planning.warnings import warnings_of
 from importer.recipes.depths import Depths
-from importer.recipes.recipe import Decision, Packed, Recipe
+from importer.recipes.recipe import PLAIN, Decision, Packed, Recipe
+from importer.sources.carried import carried_prefixes
 from importer.sources.classification import Classification
 from importer.sources.configuration import declared_dtype
 from importer.sources.inventory import Inventory
@@ -43,8 +44,12 @@ def make_plan(inventory: Inventory, classification: Classification, recipe: Reci
     arrays: set[str] = set()
     config = inventory.configs.get("", {})
     depths = Depths((tensor.name for tensor in inventory.tensors), config)
+    carried = carried_prefixes({file.path for file in inventory.files})
     decisions: dict[tuple[object, ...], Decision] = {}
     for tensor in inventory.tensors:
+        if carried and tensor.name.startswith(carried):
+            tensors.append(TensorPlan.of(tensor.name, tensor.shape, (tensor,), _CARRIED))
+            continue
         decision = _decide(recipe, tensor, depths, inventory, copies[stack_name(tensor)] or 1)
         # A few decisions serve 100 000 tensors. By index: a rule may have 100 globs.
         key = (decision.rule.index, *decision[2:], decision.target)
@@ -69,9 +74,8 @@ def make_plan(inventory: Inventory, classification: Classification, recipe: Reci
         else packed(tensors, prequantized=prequantized)
     )
     _check_count(len(layout.blobs))
-    blobs = [_plan_blob(blob) for blob in layout.blobs]
-    _check_names(blobs)
-    _check_keys(blobs)
+    blobs = [plan_blob(blob) for blob in layout.blobs]
+    check_blobs(blobs)
     warnings = (*warnings_of(blobs, inventory, recipe), *notes, *layout.notes)
     files = tuple(_kept_files(inventory))
     return Plan(inventory, classification, recipe, tuple(blobs), files, warnings)
@@ -89,6 +93,9 @@ def _kept_files(inventory: Inventory) -> Iterator[FilePlan]:
     for file in inventory.files:
         if file.role.media_type is not None:
             yield FilePlan(file, file.role.media_type)
+
+
+_CARRIED: Final = Decision(None, PLAIN.rules[0], "of a model that this one carries")
 
 
 def _decide(
@@ -110,7 +117,8 @@ def _decide(
     return decision._replace(reason=f"{decision.reason}; {before}")
 
 
-def _plan_blob(blob: Shared) -> BlobPlan:
+def plan_blob(blob: Shared) -> BlobPlan:
+    """Return the plan of a blob: its header, and its exact size."""
     entries = [
         (plan.key + part.suffix, part.dtype, part.shape, part.nbytes)
         for plan in blob.tensors
@@ -149,7 +157,17 @@ def _check_count(blobs: int) -> None:
         )
 
 
-def _check_names(blobs: list[BlobPlan]) -> None:
+def check_blobs(blobs: Sequence[BlobPlan]) -> None:
+    """Make sure that no two layers, and no two arrays, have one name.
+
+    Raises:
+        InputError: two have.
+    """
+    _check_names(blobs)
+    _check_keys(blobs)
+
+
+def _check_names(blobs: Sequence[BlobPlan]) -> None:
     seen: set[str] = set()
     for blob in blobs:
         if blob.name in seen:
@@ -160,7 +178,7 @@ def _check_names(blobs: list[BlobPlan]) -> None:
         seen.add(blob.name)
 
 
-def _check_keys(blobs: list[BlobPlan]) -> None:
+def _check_keys(blobs: Sequence[BlobPlan]) -> None:
     # Readers put all tensors of a model into one dictionary: `w.scale` is the scales of `w`.
     made = {
         plan.name + part.suffix: plan.name

@@ -135,6 +135,15 @@ PARSERS: Final[Mapping[str, Abilities]] = {
     "qwen3.5": Abilities(tools=True, thinking=True),
 }
 """Every parser that Ollama has."""
+
+RENDERERS: Final = (
+    "cogito", "cohere", "deepseek3.1", "functiongemma", "gemma4", "gemma4-large",
+    "gemma4-small", "glimmer", "glm-4.7", "glm-ocr", "laguna", "lfm2", "lfm2-thinking",
+    "nemotron-3-nano", "nemotron-3.5-nano", "olmo3", "olmo3-32b-think", "olmo3-think",
+    "olmo3.1", "ornith", "poolside-v1", "qwen3-coder", "qwen3-vl-instruct",
+    "qwen3-vl-thinking", "qwen3.5", "qwen3.8",
+)  # fmt: skip
+"""Every renderer that Ollama has."""
 _NO_PARSER: Final = Abilities(tools=False, thinking=False)
 _COMPLETION: Final = "completion"
 

@@ -58,7 +58,11 @@ Source = Path | HubRepository | StoredModel
 """A directory or file, a repository on the Hub, or a model of the store."""
 
 
-def parse_source(text: str, is_stored: Callable[[ModelName], bool] = lambda _: False) -> Source:
+def parse_source(
+    text: str,
+    is_stored: Callable[[ModelName], bool] = lambda _: False,
+    directory: Path = Path(),
+) -> Source:
     """Parse the name of a source: `hf:org/repo[@revision]`, `hf.co/org/repo`, a URL, a path.
 
     Whatever exists as a path is one; then the name of a stored model is that model.
@@ -66,6 +70,7 @@ def parse_source(text: str, is_stored: Callable[[ModelName], bool] = lambda _: F
     Args:
         text: as it was typed.
         is_stored: whether the store has a model of a name.
+        directory: that relative paths are from.
 
     Raises:
         UsageError: an address that is not that of a model repository.
@@ -73,7 +78,7 @@ def parse_source(text: str, is_stored: Callable[[ModelName], bool] = lambda _: F
     """
     if not text:  # as of `"$UNSET"`: not the current directory
         raise UsageError("the source is empty, expected a directory", code="E_USAGE")
-    path = Path(text)
+    path = directory / text
     if os.path.lexists(path):
         return path
     if not text.startswith(_NEVER_STORED):

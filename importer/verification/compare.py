@@ -19,6 +19,7 @@ from importer.models.provenance import provenance_of
 from importer.pipeline import plan_import
 from importer.planning.kept_files import files_by_name, layers_by_name
 from importer.planning.plan import FilePlan, Plan, TensorPlan
+from importer.sources.carried import carried_prefixes
 from importer.sources.file_metadata import told
 from importer.sources.location import Source
 from importer.sources.stored.record import ModelRecord
@@ -119,8 +120,14 @@ def compare(
                 tensors |= {one.name: one for one in read_layer(store, layer, headers=True)}
             except (IngotError, OSError) as error:
                 pairs.findings.append((layer.name, _told(store, error)))
+    files = layers_by_name(manifest.layers)
+    # A draft or an adapter came from elsewhere, unless the source is a model that carries it.
+    if carried := carried_prefixes(files.keys() - {file.name for file in plan.files}):
+        folders = tuple(f"{prefix.removesuffix('.')}/" for prefix in carried)
+        files = {name: one for name, one in files.items() if not name.startswith(folders)}
+        tensors = {name: one for name, one in tensors.items() if not name.startswith(carried)}
     _pair_tensors(plan, tensors, {layer.digest: layer.ref for layer in manifest.layers}, pairs)
-    _pair_files(plan, layers_by_name(manifest.layers), pairs)
+    _pair_files(plan, files, pairs)
     _compare_metadata(plan, provenance.record, pairs)
     total = sum(pair.nbytes for pair in pairs.found)
     runtime = _prepare(pairs)

@@ -7,6 +7,12 @@ import os
 from collections.abc import Callable
 
 from importer.codecs.spec import KEEP, parse_target
+from importer.modelfile.go_template import check_template
+from importer.modelfile.grammar import parse
+from importer.modelfile.instructions import read_modelfile
+from importer.modelfile.layers import messages_bytes
+from importer.modelfile.parameters import encode
+from importer.modelfile.template_tokens import TemplateError
 from importer.models.quality import quality_bytes, read_quality
 from importer.recipes.document import from_document, spelled, to_document, to_toml
 from importer.recipes.options import parse_options
@@ -18,7 +24,11 @@ from store.json import JsonError, dumps, loads
 from store.text import is_printable
 from tests.fuzz.scratch import SCRATCH
 
-_FACTS = {"architecture": ["LlamaForCausalLM"], "kind": ["language model"]}
+_FACTS = {
+    "architecture": ["LlamaForCausalLM"],
+    "class": ["LlamaForCausalLM"],
+    "kind": ["language model"],
+}
 
 
 def recipe(data: bytes) -> None:
@@ -52,6 +62,33 @@ def recipe_document(data: bytes) -> None:
         assert is_printable(shown)
         return
     _recorded(found)
+
+
+def modelfile(data: bytes) -> None:
+    """A Modelfile: what it asks for is documents, and an error says where it is wrong."""
+    try:
+        found = read_modelfile(data, "Modelfile")
+    except IngotError as refused:
+        shown = str(refused)
+        assert is_printable(shown)
+        assert "line " in shown
+        return
+    for instruction in parse(data, "Modelfile"):
+        assert instruction.place.line >= 1 <= instruction.place.column
+    assert loads(encode(found.use.parameters), floats=True) is not None
+    assert loads(messages_bytes(found.use.messages)) is not None
+
+
+def template(data: bytes) -> None:
+    """A template of Go: it is one, or an error says where it is not."""
+    text = data.decode("utf-8", "replace")
+    place = 1, 1
+    try:
+        check_template(text)
+    except TemplateError as refused:
+        place = refused.line, refused.column
+    assert 1 <= place[0] <= text.count("\n") + 1
+    assert place[1] >= 1
 
 
 def rule(data: bytes) -> None:
@@ -117,6 +154,8 @@ def _recorded(found: Recipe) -> dict[str, object]:
 
 
 TARGETS: dict[str, Callable[[bytes], None]] = {
+    "modelfile": modelfile,
+    "template": template,
     "recipe": recipe,
     "recipe_document": recipe_document,
     "rule": rule,

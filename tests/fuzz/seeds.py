@@ -171,6 +171,16 @@ SEEDS: dict[str, list[bytes]] = {
     **uqff_targets.SEEDS,
     "onnx": onnx_builders.SEEDS,
     "onnx_tensor": onnx_builders.TENSOR_SEEDS,
+    "modelfile": [
+        b'FROM .\nTEMPLATE """{{ if .A }}{{ .B }}{{ end }}"""\nPARAMETER stop "x"\n',
+        b"FROM .\nPARAMETER top_p 0x1p-3\nMESSAGE user hi\nREQUIRES v0.19.0\n# c\n",
+        "\ufeffFROM m\r\nSYSTEM é\n".encode("utf-16"),
+    ],
+    "template": [
+        b'{{- range $i, $m := .M }}{{ if eq $m.R "u" }}{{ json $m | len }}{{ end }}{{ end }}',
+        b"{{ range .M }}x{{- else }}{{ . }}{{ end -}}{{/* c */}}",
+        b'{{ define "t" }}{{ (index .M 0).B }}{{ end }}{{ template "t" . }}{{ 1.5e3 | print }}',
+    ],
     "strict_json": [b'{"a":[1,-2,"\\u00e9<>&",null,true,{}]}'],
     "name": [b"registry.ollama.ai/library/llama3:8b", b"host:5000/ns/m", b"con", b"a/b/c/d"],
     "checkpoint": [

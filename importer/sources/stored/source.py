@@ -67,7 +67,7 @@ def read_stored(store: Store, name: ModelName, *, apart: bool = True) -> Invento
     left_out = [
         LeftOut(layer.name or str(layer.media_type).rpartition(".")[2], _NOT_TAKEN)
         for layer in manifest.layers
-        if layer.media_type not in _TAKEN and not layer.is_file
+        if layer.media_type not in _TAKEN and not layer.is_file and not layer.is_use
     ]
     if any(layer.media_type == MediaType.TENSOR for layer in manifest.layers):
         found = _of_tensors(store, manifest, record, declared(configs, files))

@@ -1,0 +1,1 @@
+"""Modelfiles: their grammar, what they ask for, and the layers that they become."""
