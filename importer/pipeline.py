@@ -21,7 +21,7 @@ from importer.models.config import config_bytes
 from importer.planning.plan import FilePlan, Job, Plan
 from importer.planning.planner import make_plan
 from importer.recipes.options import QuantizeOptions
-from importer.request import ImportRequest, Use
+from importer.request import ImportRequest
 from importer.sources.carried import Role
 from importer.sources.classification import classify
 from importer.sources.cross_check import check_reference
@@ -83,7 +83,7 @@ def plan_import(
         weights = inventory.weights
         nbytes = sum(file.size for file in weights)
         listen(Scanned(len(inventory.tensors), len(weights), nbytes))
-        facts = classify(inventory, _use(request, store).parser)
+        facts = classify(inventory, inherited(request.use, inventory.words).parser)
         recipe = request.recipe
         if isinstance(recipe, QuantizeOptions):
             recipe = recipe.resolve(facts)
@@ -132,14 +132,14 @@ def import_model(
         )
         written = write(jobs, known=known)
         layers = [_layer(job, done.ref) for job, done in zip(jobs, written, strict=True)]
-        documents = [configured(config_bytes(plan), _use(request, store))]
+        use = inherited(request.use, plan.inventory.words)
+        documents = [configured(config_bytes(plan), use)]
         if request.report and plan.quantizes:
             documents.append(_report(store, plan, written, threads, listen))
         made = [Written(*writer.put(document)) for document in documents]
         config, *reports = [done.ref for done in made]
         layers += [Layer(MediaType.QUALITY, ref.digest, ref.size) for ref in reports]
-        base = request.source.name if isinstance(request.source, StoredModel) else None
-        layers += use_layers(store, writer, base, request.use)
+        layers += use_layers(writer, plan.inventory.use, use)
         origin = _origin(request, plan)
         manifest = Manifest(Layer(CONFIG_MEDIA_TYPE, config.digest, config.size), tuple(layers))
         check_sources(store, writer, plan.inventory.all_files, threads)
@@ -152,19 +152,13 @@ def import_model(
             for document, ref in zip(documents, (config, *reports), strict=True):
                 if ref in gone:
                     writer.put(document)
-            use_layers(store, writer, base, request.use)
+            use_layers(writer, plan.inventory.use, use)
             published = writer.publish(request.name, manifest, origin)
     digest, previous = published
     store.memo.save()
     listen(Published(digest))
     was = previous.digest if previous is not None else None
     return ImportResult(request.name, digest, was, (*written, *made))
-
-
-def _use(request: ImportRequest, store: Store) -> Use:
-    """Return how the model is used; what is not asked for is as in the stored model."""
-    source, use = request.source, request.use
-    return inherited(store, source.name, use) if isinstance(source, StoredModel) else use
 
 
 def _with_attachments(plan: Plan, request: ImportRequest) -> Plan:

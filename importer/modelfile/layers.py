@@ -8,14 +8,14 @@ replace the old ones, licenses are added, parameters are merged.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from importer.modelfile.parameters import decode, encode
 from importer.recipes.runtimes import FIRST
 from importer.request import Message, Use
-from store import Layer, MediaType, ModelName, Store, limits
+from store import Layer, MediaType
 from store.errors import InputError, IntegrityError
 from store.json import Json, JsonError, dumps, loads
 from store.writer import Writer
@@ -66,51 +66,36 @@ def applied(layers: Iterable[Layer], use: Use, read: Read, put: Put) -> tuple[La
     return tuple(made)
 
 
-def inherited(store: Store, base: ModelName, use: Use) -> Use:
-    """Return a use with the words of a stored model's configuration where it has none.
-
-    Raises:
-        NotFoundError: there is no such model.
-        IntegrityError: its configuration cannot be read.
-    """
-    config = store.blobs.read(store.catalog.get(base).parse().config.ref, limits.CONFIG_BYTES)
-    words = _document(config)
-    renderer, parser, requires = (
-        word if isinstance(word := words.get(key), str) else ""
-        for key in ("renderer", "parser", "requires")
-    )
+def inherited(use: Use, words: Mapping[str, str]) -> Use:
+    """Return a use with a stored model's words where it has none."""
     return replace(
         use,
-        renderer=use.renderer or renderer,
-        parser=use.parser or parser,
-        requires=use.requires or requires,
+        renderer=use.renderer or words.get("renderer", ""),
+        parser=use.parser or words.get("parser", ""),
+        requires=use.requires or words.get("requires", ""),
     )
 
 
 def use_layers(
-    store: Store, writer: Writer, base: ModelName | None, use: Use
+    writer: Writer, there: Sequence[tuple[Layer, bytes]], use: Use
 ) -> tuple[Layer, ...]:
-    """Store the documents of a use; return their layers, with what a stored model brings.
+    """Store the documents of a use; return their layers, with those of a stored model.
 
     Args:
-        store: that is written to.
-        writer: pins every document.
-        base: the stored model that the new one is made from, or None.
+        writer: that stores and pins them.
+        there: what the model that the new one is made from has, with contents.
         use: what was asked for.
     """
-    there = store.catalog.get(base).parse().layers if base is not None else ()
 
     def put(data: bytes) -> Layer:
         ref, _ = writer.put(data)
         return Layer("", ref.digest, ref.size)
 
-    def read(layer: Layer) -> bytes:
-        return store.blobs.read(layer.ref, limits.CONFIG_BYTES)
-
-    inherited = [layer for layer in there if layer.is_use]
-    for layer in inherited:
-        writer.put(read(layer))
-    return applied(inherited, use, read, put)
+    for _, data in there:
+        writer.put(data)
+    contents = {layer.digest: data for layer, data in there}
+    layers = (layer for layer, _ in there)
+    return applied(layers, use, lambda layer: contents[layer.digest], put)
 
 
 def messages_bytes(messages: Iterable[Message]) -> bytes:

@@ -20,7 +20,7 @@ from importer.sources.tensor import SourceTensor
 from importer.sources.tree import Origin, Tree, read_tree
 from importer.sources.uqff_shards import only_set_of, shard_name
 from importer.sources.whole import WholeModel
-from store import Digest
+from store import Digest, Layer
 from store.errors import UnsupportedError
 from store.text import printable
 
@@ -48,6 +48,8 @@ class Inventory:
         is_decoded: whether the tensors are the logical ones, although there is a scheme.
         metadata: what each file of weights says about itself, by path.
         model: the manifest of the stored model that the source is, if it is one.
+        use: layers that say how that model is used, with their contents.
+        words: its configuration's `parser`, `renderer` and `requires`.
         whole: what the files of weights become if they are kept as they are, or None where
             tensors are taken out of them.
         is_apart: whether tensors are taken out of files that could be kept as they are.
@@ -67,6 +69,8 @@ class Inventory:
     is_decoded: bool = False
     metadata: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     model: Digest | None = None
+    use: tuple[tuple[Layer, bytes], ...] = ()
+    words: Mapping[str, str] = field(default_factory=dict)
     whole: WholeModel | None = None
     is_apart: bool = False
 

@@ -23,8 +23,9 @@ from importer.sources.stored.tensors import block_shape, block_type, stored_type
 from importer.sources.stored.whole import read_whole
 from importer.sources.tensor import SourceTensor, StoredArray
 from importer.sources.tree import Tree
-from store import Layer, Manifest, MediaType, ModelName, Store
+from store import Layer, Manifest, MediaType, ModelName, Store, limits
 from store.errors import InputError, IntegrityError, UnsupportedError
+from store.json import JsonError, loads
 from store.manifest import WHOLE_TYPES
 from store.tensorblob import GLOBAL_SCALE, PARTS, SCALE, BlobTensor, read_header, read_tensors
 from store.tensorfile import Header
@@ -84,7 +85,26 @@ def read_stored(store: Store, name: ModelName, *, apart: bool = True) -> Invento
         components=components,
         configs=configs,
         model=stored.digest,
+        use=tuple(_use(store, manifest)),
+        words=_words(store, manifest.config),
     )
+
+
+def _use(store: Store, manifest: Manifest) -> Iterator[tuple[Layer, bytes]]:
+    """Yield what says how the model is used; read now, because its name may be gone later."""
+    for layer in manifest.layers:
+        if layer.is_use:
+            yield layer, store.blobs.read(layer.ref, limits.CONFIG_BYTES)
+
+
+def _words(store: Store, config: Layer) -> dict[str, str]:
+    try:
+        document = loads(store.blobs.read(config.ref, limits.CONFIG_BYTES), floats=True)
+    except JsonError:
+        return {}
+    found = document if isinstance(document, dict) else {}
+    words = ((key, found.get(key)) for key in ("renderer", "parser", "requires"))
+    return {key: word for key, word in words if isinstance(word, str)}
 
 
 def _of_tensors(

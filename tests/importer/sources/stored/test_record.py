@@ -26,7 +26,7 @@ from tests.importer.damage import blob_of, cut
 NAME = ModelName.parse("m")
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 EXPERTS = {
-    f"layers.0.experts.{expert}.w.weight": ("F32" if expert else "F64", (64, 64))
+    f"layers.0.mlp.experts.{expert}.w.weight": ("F32" if expert else "F64", (64, 64))
     for expert in range(3)
 }
 
@@ -167,7 +167,7 @@ def test_a_stack_is_one_tensor(store, tmp_path):
     )
 
     assert found == [("F16", 2)]
-    assert told == {f"layers.0.experts.{name}.weight": ("F16", "mxfp8") for name in "vw"}
+    assert told == {f"layers.0.mlp.experts.{name}.weight": ("F16", "mxfp8") for name in "vw"}
 
 
 def test_what_was_rounded_is_recorded(store, tmp_path):
