@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from importer.sources.document import Document, read_document
 from importer.sources.file import SourceFile
 from importer.sources.schemes import OF_GRAPHS, SCHEMES, join_tensors, scheme_of
+from importer.sources.schemes.own_config import OWN_CONFIGS, with_own_config
 from importer.sources.schemes.quant_config import QUANT_CONFIG, with_quant_config
 from importer.sources.sharded import add_tensors
 from importer.sources.tensor import SourceTensor
@@ -37,7 +38,7 @@ class Joined(NamedTuple):
 def declared(
     configs: Mapping[str, Document], files: Iterable[SourceFile]
 ) -> Mapping[str, Document]:
-    """Return each configuration with what older exports of ModelOpt say in another file.
+    """Return each configuration with what older programs say in a file of their own.
 
     Raises:
         InputError: that is not a JSON object.
@@ -47,6 +48,9 @@ def declared(
         if file.name == QUANT_CONFIG:
             said = read_document(file)
             found[file.directory] = with_quant_config(found.get(file.directory, {}), said)
+        elif file.name in OWN_CONFIGS:
+            own = with_own_config(found.get(file.directory, {}), file.name, read_document(file))
+            found[file.directory] = own
     return found
 
 

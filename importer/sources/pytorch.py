@@ -12,6 +12,7 @@ from importer.codecs.strided import Strided
 from importer.sources.base import Contents, ReadRange, Selection
 from importer.sources.file import SourceFile, opened, read_bytes
 from importer.sources.naming import Naming, WeightsName
+from importer.sources.schemes.contents import is_needed
 from importer.sources.sharded import FileContents, read_index, read_sharded
 from importer.sources.tensor import SourceTensor, StoredArray
 from store.errors import UnsupportedError
@@ -55,10 +56,18 @@ class PyTorch:
         return tuple(sorted(set(read_index(index, there).values())))
 
     def fetch_header(self, path: str, size: int, read: ReadRange) -> None:
-        """Read the directory at the end, the pickle, and the small headers of the storages."""
-        from importer.formats.pytorch.checkpoint import read_checkpoint  # noqa: PLC0415 - see the top
+        """Read the directory at the end, the pickle, and the small headers of the storages.
 
-        read_checkpoint(f"`{path}`", size, read)
+        The arrays that schemes read, too.
+        """
+        from importer.formats.pytorch.checkpoint import read_checkpoint  # noqa: PLC0415 - see the top
+        from importer.formats.pytorch.values import ITEM_BYTES  # noqa: PLC0415
+
+        found = read_checkpoint(f"`{path}`", size, read)
+        for name, place in found.places.items():
+            nbytes = place.tensor.extent * ITEM_BYTES[place.tensor.dtype]
+            if is_needed(name, nbytes):
+                read(place.offset, place.offset + nbytes)
 
     def read(
         self, selection: Selection, files: Mapping[str, SourceFile], component: str

@@ -11,6 +11,7 @@ from importer.formats.content import SAFETENSORS, content_of
 from importer.sources.base import HEAD_BYTES, Contents, ReadRange, Selection
 from importer.sources.file import SourceFile, opened, read_bytes
 from importer.sources.naming import Naming, WeightsName
+from importer.sources.schemes.contents import is_needed
 from importer.sources.sharded import FileContents, read_index, read_sharded
 from importer.sources.tensor import SourceTensor, StoredArray
 from store import limits
@@ -44,8 +45,12 @@ class Safetensors:
         return tuple(sorted(set(read_index(index, there).values())))
 
     def fetch_header(self, path: str, size: int, read: ReadRange) -> None:
-        """Read the header, which is at the start of the file."""
-        header_text(path, size, read)
+        """Read the header, at the start of the file, and the arrays that schemes read."""
+        header = parse_header(header_text(path, size, read), size, f"`{path}`")
+        for entry in header.entries:
+            if is_needed(entry.name, entry.nbytes):
+                start = header.nbytes + entry.begin
+                read(start, start + entry.nbytes)
 
     def read(
         self, selection: Selection, files: Mapping[str, SourceFile], component: str

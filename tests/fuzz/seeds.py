@@ -156,6 +156,8 @@ _MODELOPT_CONFIG = (
     b'"quantized_layers":{"a":{"quant_algo":"NVFP4","group_size":16},'
     b'"b":{"quant_algo":"W4A16_AWQ","group_size":32}},"ignore":["lm_head*"]}}'
 )
+_GPTQ = b'{"quant_method":"gptq","bits":4,"group_size":32,"dynamic":{"-:a":{}}}'
+_AWQ = b'{"quant_method":"awq","bits":4,"group_size":32,"version":"gemm"}'
 
 SEEDS: dict[str, list[bytes]] = {
     "header": [_HEADER + bytes(18), _HEADER + bytes(19), struct.pack("<Q", 2) + b"{}"],
@@ -210,5 +212,15 @@ SEEDS: dict[str, list[bytes]] = {
     "origin": [b"/models/m", b"/models/caf\xe9\n"],
     "pins": [f"{_DIGEST}\n{_DIGEST}\nsha256:01".encode(), b"team/model:v1"],
     "record": [_RECORD.encode(), b"{}"],
+    "quant_state": [
+        b'{"quant_type":"nf4","blocksize":64,"dtype":"float16","shape":[8,8]}',
+        b'{"quant_type":"nf4","blocksize":64,"dtype":"float32","shape":[63],"x":1.5}',
+    ],
+    "packed_layer": [
+        bytes([8, 32, 2, 4, 2, 32, 32, 0, 0, 1]) + _GPTQ,
+        bytes([64, 4, 2, 4, 2, 32, 0, 0, 0, 1]) + _AWQ,
+        bytes([32, 8, 32, 4, 32, 32, 0, 0, 0, 1]) + b"{}",
+    ],
+    "pattern": [b"ab.1ab.1ab.1\x05\x06\x06\x04\x05", bytes(range(20)), bytes(range(60))],
     "text": ["plain, gr\u00fc\u00df, \u202e, \x1b]0;x\x07".encode()],
 }

@@ -38,6 +38,7 @@ from tests.fuzz import (
     asked_targets,
     gguf_targets,
     onnx_targets,
+    packed_targets,
     store_targets,
     uqff_targets,
 )
@@ -206,6 +207,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     **gguf_targets.TARGETS,
     **uqff_targets.TARGETS,
     **onnx_targets.TARGETS,
+    **packed_targets.TARGETS,
     **asked_targets.TARGETS,
     **store_targets.TARGETS,
 }

@@ -42,7 +42,7 @@ BITS = {
     "BF16": 16,
     "F32": 32,
 }
-BITS |= {"F4": 4, "U32": 32, "I32": 32, "I64": 64, "F64": 64}
+BITS |= {"F4": 4, "I16": 16, "U32": 32, "I32": 32, "I64": 64, "F64": 64}
 
 SMALL = {"model.embed_tokens.weight": ("BF16", (8, 4)), "model.norm.weight": ("F32", (4,))}
 """Name -> dtype and shape, of a model with two tensors."""

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from importer.sources.schemes import recognized
 from importer.sources.schemes.base import Clue, Scheme
+from importer.sources.schemes.bitsandbytes import Bitsandbytes
 from importer.sources.schemes.compressed_tensors import CompressedTensors
 from importer.sources.schemes.fp8 import Fp8
+from importer.sources.schemes.gptq import Gptq
 from importer.sources.schemes.mlx import Mlx
 from importer.sources.schemes.modelopt import ModelOpt
 from importer.sources.schemes.mxfp4 import Mxfp4
@@ -25,11 +27,11 @@ OF_GRAPHS: Final = "onnx"
 """The scheme of weights that a graph takes from several arrays, whatever their names are."""
 SCHEMES: Final[dict[str, Scheme]] = {
     "uqff": Uqff(),
-    "awq": Recognized(recognized.is_awq),
-    "gptq": Recognized(recognized.is_gptq),
+    "awq": Gptq(is_awq=True),
+    "gptq": Gptq(is_awq=False),
     "mlx": Mlx(),
     "mxfp4": Mxfp4(),
-    "bitsandbytes": Recognized(recognized.is_bitsandbytes),
+    "bitsandbytes": Bitsandbytes(),
     "fp8-block": Fp8(recognized.is_fp8_block, is_block=True),
     "modelopt": ModelOpt(),
     "compressed-tensors": CompressedTensors(),
@@ -37,6 +39,8 @@ SCHEMES: Final[dict[str, Scheme]] = {
     "fp8": Fp8(recognized.is_fp8, is_block=False),
     OF_GRAPHS: Onnx(),
     "marlin": Recognized(recognized.is_beside("B", "s")),
+    "qqq": Recognized(recognized.is_beside("B", "s_channel")),
+    "eetq": Recognized(recognized.is_beside("weight", "weight_scales")),
     "hqq": Recognized(recognized.is_named("W_q")),
     "sparse-bitmask": Recognized(recognized.is_beside("bitmask", "compressed")),
     "aqlm": Recognized(recognized.is_beside("codes", "codebooks")),

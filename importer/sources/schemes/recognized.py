@@ -44,16 +44,6 @@ class Recognized:
         return tensors
 
 
-def is_awq(clue: Clue) -> bool:
-    """Return whether it is AWQ, which only the configuration tells apart from GPTQ."""
-    return _is_qweight(clue) and clue.method == "awq"
-
-
-def is_gptq(clue: Clue) -> bool:
-    """Return whether it is GPTQ, also where no configuration says so."""
-    return _is_qweight(clue) and clue.method != "awq"
-
-
 def is_mxfp4(clue: Clue) -> bool:
     """Return whether it is GPT-OSS's MXFP4, with Hugging Face's names or OpenAI's."""
     if clue.dtype != "U8":
@@ -61,12 +51,6 @@ def is_mxfp4(clue: Clue) -> bool:
     if clue.last.endswith("_blocks"):
         return clue.dtypes.get(f"{clue.name[:-7]}_scales") == "U8"
     return clue.last == "blocks" and clue.dtypes.get(f"{clue.stem}.scales") == "U8"
-
-
-def is_bitsandbytes(clue: Clue) -> bool:
-    """Return whether it is bitsandbytes: the state of 4 bits, or the scales of int8."""
-    is_int8 = clue.last == "SCB" and f"{clue.stem}.weight" in clue.dtypes
-    return is_int8 or ".quant_state.bitsandbytes__" in clue.name
 
 
 def is_fp8_block(clue: Clue) -> bool:
@@ -148,10 +132,6 @@ def is_beside(last: str, other: str) -> Callable[[Clue], bool]:
         return clue.last == last and is_there and not is_floating(clue.dtype)
 
     return recognizes
-
-
-def _is_qweight(clue: Clue) -> bool:
-    return clue.last == "qweight" and clue.dtype == "I32"
 
 
 def _is_declared(clue: Clue, method: str) -> bool:

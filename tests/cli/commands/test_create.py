@@ -10,7 +10,15 @@ import pytest
 from cli.commands.options import memory
 from tests.check_store import check_store, manifest_digest, snapshot
 from tests.cli.runner import DIGEST, run, spawn
-from tests.importer.builders import FIXTURES, MODELS, model, reference_model, safetensors, write
+from tests.importer.builders import (
+    FIXTURES,
+    MODELS,
+    REPOSITORY,
+    model,
+    reference_model,
+    safetensors,
+    write,
+)
 
 LLAMA, MOE = MODELS / "tiny-llama", MODELS / "tiny-moe"
 
@@ -188,9 +196,8 @@ def test_a_dry_run_knows_what_is_there(store):
     assert 0 <= document["new_bytes_at_most"] <= document["total"]["bytes"]
 
 
-def test_a_prequantized_source_is_told(store, tmp_path):
-    tensors = {"a.qweight": ("I32", (4, 8)), "a.scales": ("F16", (2, 8))}
-    source = model(tmp_path / "m", tensors)
+def test_a_prequantized_source_is_told(store):
+    source = REPOSITORY / "fixtures" / "packed" / "gptq-4"
 
     plan = run("create", "m", source, "--dry-run", store=store).succeeded().stdout
     assert "quantized already (gptq); imported as it is" in plan

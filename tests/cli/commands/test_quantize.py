@@ -266,8 +266,6 @@ def test_s63_a_name_that_quantization_makes_is_refused_with_the_rule_that_helps(
 
 
 PREQUANTIZED = {
-    "gptq": {f"{L}.qweight": "I32", f"{L}.qzeros": "I32", f"{L}.scales": "F16"},
-    "bitsandbytes": {f"{L}.weight": "I8", f"{L}.SCB": "F32"},
     "fp8-block": {f"{L}.weight": "F8_E4M3", f"{L}.weight_scale_inv": "F32"},
     "fp8": {f"{L}.weight": "F8_E4M3", f"{L}.weight_scale": "F32"},
     "compressed-tensors": {f"{L}.weight_packed": "U8", f"{L}.weight_scale": "F8_E4M3"},
