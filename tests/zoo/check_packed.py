@@ -1,0 +1,38 @@
+"""Compare what make_packed.py wrote with what ingot decodes: a line for each checkpoint.
+
+.venv/bin/python tests/zoo/check_packed.py DIR
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from importer.sources.inventory import read_inventory
+from tests.importer.sources.schemes.decoding import digest_of
+
+
+def main() -> int:
+    """Run the command line."""
+    directory = Path(sys.argv[1])
+    golden = json.loads((directory / "golden.json").read_text())
+    wrong = 0
+    for name, expected in golden.items():
+        found = {tensor.name: tensor for tensor in read_inventory(directory / name).tensors}
+        packed = {tensor.name for tensor in found.values() if not tensor.is_plain}
+        differ = [
+            key
+            for key, (dtype, digest) in expected.items()
+            if digest_of(found[key], dtype) != digest
+        ]
+        wrong += len(differ) + (packed != expected.keys())
+        types = ", ".join(sorted({found[key].stored_as for key in expected}))
+        print(f"{name:20} {len(expected)} tensors, {len(differ)} differ: {types}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
