@@ -11,6 +11,7 @@ activations of 8 bits, and MXFP4 in pieces of 32 columns, so that these are near
 from __future__ import annotations
 
 import argparse
+import math
 import shutil
 import sys
 import tempfile
@@ -22,10 +23,11 @@ from safetensors.numpy import save_file
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from importer.codecs.runtime import NUMPY
+from importer.sources.file import opened, read_bytes
 from importer.sources.inventory import read_inventory
 from tests.importer.formats.uqff.mistral import odds, quantize
 from tests.importer.formats.uqff.tiny_models import Sizes, write_model
-from tests.importer.sources.schemes.uqff_sources import values
 
 WAYS = {
     **dict.fromkeys(
@@ -43,12 +45,25 @@ EXPERTS = ("qwen3_moe", Sizes(64, 4, 2, 64), 0.1)
 ROW = "{:10}{:11}{:>8}{:>10}{:>16}  {}"
 
 
+def values(tensor):
+    """The values of a tensor, as bytes of its dtype."""
+    elements = range(math.prod(tensor.shape))
+    spans = tensor.decoder.spans(tensor.shape, elements)
+    assert [span.nbytes for span in spans] == [array.nbytes for array in tensor.arrays]
+    arrays = []
+    for array in tensor.arrays:
+        with opened(array.file) as descriptor:
+            end = array.offset + array.nbytes
+            arrays.append(read_bytes(array.file, descriptor, array.offset, end))
+    return tensor.decoder.decode(arrays, tensor.shape, elements, NUMPY)
+
+
 def decoded(source, target):
     """Write a model with every tensor decoded to float32, experts one by one."""
     found = {}
     tensors = read_inventory(source).tensors
     for tensor in tensors:
-        data = np.frombuffer(values(tensor, 3), {"F32": "<f4", "BF16": "<u2"}[tensor.dtype])
+        data = np.frombuffer(values(tensor), {"F32": "<f4", "BF16": "<u2"}[tensor.dtype])
         if tensor.dtype == "BF16":
             data = (data.astype("<u4") << 16).view("<f4")
         data = data.reshape(tensor.shape)
