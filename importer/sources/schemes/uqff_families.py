@@ -8,6 +8,7 @@ from typing import Final, NamedTuple, NoReturn
 
 from importer.codecs import hqq
 from importer.codecs.base import Decoder, Shape
+from importer.codecs.block_fp8 import BlockFp8
 from importer.codecs.f8q8 import BLOCK, BLOCK_BYTES, F8Q8
 from importer.codecs.ggml import Ggml
 from importer.codecs.ggml_types import GGML_TYPES
@@ -15,7 +16,6 @@ from importer.codecs.hqq import Hqq
 from importer.codecs.plain import Plain
 from importer.codecs.registry import codec_for
 from importer.codecs.spec import GROUP_SIZES, QUANT_TYPES, Mode, with_group_size
-from importer.codecs.tensor_fp8 import TensorFp8
 from importer.formats.uqff.layers import Family, Layer
 from importer.formats.uqff.problems import malformed, unread
 from importer.sources.dtypes import is_floating
@@ -113,7 +113,7 @@ def _fp8(layer: Layer, arrays: Arrays) -> Found:
     for name in ("dequant_w_scale", "dequant_x_scale", "quant_scale"):
         if arrays[name].dtype != "F32" or arrays[name].shape:
             _bad(arrays[name], "expected a scalar of F32")
-    return Found(weight.shape, (weight, scale), TensorFp8())
+    return Found(weight.shape, (weight, scale), BlockFp8("F8_E4M3", "F32"))
 
 
 def _afq(layer: Layer, arrays: Arrays) -> Found:

@@ -15,7 +15,6 @@ from importer.codecs.ggml import Ggml
 from importer.codecs.hqq import Hqq
 from importer.codecs.plain import Plain
 from importer.codecs.runtime import NUMPY
-from importer.codecs.tensor_fp8 import TensorFp8
 from tests.importer.codecs import cases, laws
 
 few = settings(max_examples=settings.default.max_examples // 5)
@@ -37,11 +36,6 @@ def f8q8(shape, rng):
     return [rng.bytes(-(-math.prod(shape) // 32) * 33)]
 
 
-def fp8(shape, rng):
-    """Codes and a scale: any."""
-    return [rng.bytes(math.prod(shape)), rng.bytes(4)]
-
-
 def described(shape, rng):
     """Values, and what is beside them."""
     return [*cases.plain("F32")(shape, rng), b"abcd", b"", b"e"]
@@ -52,7 +46,6 @@ CASES = [
     cases.Case("hqq-int8-BF16", Hqq(8, 64, "BF16"), hqq(8, 64, 2), 64),
     cases.Case("hqq-int2-F16", Hqq(2, 4, "F16"), hqq(2, 4, 2), 4),
     cases.Case("f8q8", F8Q8(), f8q8),
-    cases.Case("fp8", TensorFp8(), fp8),
     cases.Case("described", Described(Plain("F32"), (4, 0, 1)), described),
 ]
 each_case = pytest.mark.parametrize("case", CASES, ids=cases.case_id)
@@ -78,7 +71,6 @@ def test_it_is_a_value(case):
     [
         (Hqq(4, 64, "F32"), "hqq int4/64"),
         (F8Q8(), "f8q8"),
-        (TensorFp8(), "fp8"),
         (Described(Ggml("Q4_K"), (1,)), "Q4_K"),
     ],
 )
