@@ -4,14 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from importer.codecs.base import Decoder, KernelSpec, Operation, Runtime, Shape, Span
+from importer.codecs.base import (
+    Decoder,
+    Encoded,
+    KernelSpec,
+    Operation,
+    Runtime,
+    Shape,
+    Span,
+)
 from importer.codecs.section import read_section, section_span
+from importer.codecs.spec import QUANT_TYPES, QuantSpec, with_group_size
 from store.errors import InputError
 from store.fs import Buffer
 
+if TYPE_CHECKING:  # a plan needs no numpy
+    from importer.codecs.reference import Floats
+
 _BYTE: Final = 8
+_GROUPS: Final = (32, 64, 128)
 _MATRIX: Final = 2
 LARGEST: Final = 1 << 22
 """Elements of a row, which is decoded at once."""
@@ -60,25 +73,14 @@ class MatMulNBits:
         import numpy as np  # noqa: PLC0415 - a plan needs no numpy
 
         from importer.codecs.reference import matmul_nbits as reference  # noqa: PLC0415
-        from importer.codecs.reference.dequantize_linear import scales  # noqa: PLC0415
 
         if not len(elements):
             return b""
         columns = shape[-1]
         rows, blocks = len(elements) // columns, self._blocks(columns)
-        sections = self._sections(shape, elements)
-        data = [
-            read_section(decoder, array, whole, some, runtime)
-            for (decoder, whole, some), array in zip(sections, arrays, strict=True)
-        ]
+        data = self._read(arrays, shape, elements, runtime)
         codes = reference.rows_of_codes(data[0], self.bits, rows, blocks * self.block)
-        scale = scales(data[1], self.scale.value_dtype).reshape(rows, blocks)
-        zero, is_moved = np.full((1, 1), 1 << (self.bits - 1), np.float32), self._is_moved
-        if self.zero is not None and self._is_packed:
-            packed = reference.rows_of_codes(data[2], self.bits, rows, blocks)
-            zero = packed.astype(np.float32)
-        elif self.zero is not None:
-            zero = scales(data[2], self.zero.value_dtype).reshape(rows, blocks)
+        scale, zero = self._aside(data, rows, blocks)
         if self.groups is not None:
             groups = np.frombuffer(data[-1], "<i4")
             try:
@@ -93,9 +95,42 @@ class MatMulNBits:
         else:
             codes = codes.reshape(rows, blocks, self.block)
             scale, zero = scale[:, :, None], zero[:, :, None]
-        compute = reference.dequantize_moved if is_moved else reference.dequantize
+        compute = reference.dequantize_moved if self._is_moved else reference.dequantize
         values = compute(codes, zero, scale).reshape(rows, -1)[:, :columns]
         return np.ascontiguousarray(values).reshape(-1).view("u1").data
+
+    def holds(self, shape: Shape) -> QuantSpec | None:
+        """Return the type of the store that holds codes and values exactly, or None.
+
+        A value of the store is `code * scale + bias`, rounded twice. That is exact for scales
+        of F16 and BF16, and it is the computation itself where zero points are floats.
+        """
+        spec = QUANT_TYPES.get(f"int{self.bits}")
+        is_exact = self._is_moved or self.scale.value_dtype != "F32"
+        if spec is None or self.groups is not None or shape[-1] % self.block or not is_exact:
+            return None
+        return with_group_size(spec, self.block) if self.block in _GROUPS else None
+
+    def repack(
+        self, arrays: Sequence[Buffer], shape: Shape, elements: range, runtime: Runtime
+    ) -> Encoded:
+        """Return whole rows as codes, scales and biases of the store, for values of F32.
+
+        Codes are packed alike. A zero may have another sign. Values of blocks whose products
+        are not finite are counted, and are not the same.
+        """
+        import numpy as np  # noqa: PLC0415 - a plan needs no numpy
+
+        assert self.holds(shape) is not None, f"no type of the store holds {self}"
+        data = self._read(arrays, shape, elements, runtime)
+        rows = len(elements) // max(shape[-1], 1)
+        scale, zero = self._aside(data, rows, self._blocks(shape[-1]))
+        with np.errstate(over="ignore", invalid="ignore"):
+            bias = np.ascontiguousarray(-scale * zero)
+            products = scale * np.float32(1 << self.bits)
+        inexact = np.count_nonzero(~(np.isfinite(products) & np.isfinite(bias)))
+        small = (one.reshape(-1).view("u1").data for one in (scale, bias))
+        return Encoded((data[0], *small), int(inexact) * self.block)
 
     def kernels(self, operation: Operation) -> tuple[KernelSpec, ...]:  # noqa: ARG002
         """Return none."""
@@ -108,6 +143,33 @@ class MatMulNBits:
         packed = -(-blocks * self.bits // _BYTE) if self._is_packed else blocks
         nbytes = self.block * self.bits // _BYTE
         return (rows, blocks, nbytes), (rows, blocks), (rows, packed), (columns,)
+
+    def _read(
+        self, arrays: Sequence[Buffer], shape: Shape, elements: range, runtime: Runtime
+    ) -> list[memoryview]:
+        """Return the bytes of the elements that are needed of each array."""
+        return [
+            read_section(decoder, array, whole, some, runtime)
+            for (decoder, whole, some), array in zip(
+                self._sections(shape, elements), arrays, strict=True
+            )
+        ]
+
+    def _aside(
+        self, data: Sequence[memoryview], rows: int, blocks: int
+    ) -> tuple[Floats, Floats]:
+        """Return scales, and zero points in a shape that broadcasts with them."""
+        import numpy as np  # noqa: PLC0415 - a plan needs no numpy
+
+        from importer.codecs.reference.dequantize_linear import scales  # noqa: PLC0415
+        from importer.codecs.reference.matmul_nbits import rows_of_codes  # noqa: PLC0415
+
+        scale = scales(data[1], self.scale.value_dtype).reshape(rows, blocks)
+        if self.zero is None:
+            return scale, np.full((1, 1), 1 << (self.bits - 1), np.float32)
+        if self._is_packed:
+            return scale, rows_of_codes(data[2], self.bits, rows, blocks).astype(np.float32)
+        return scale, scales(data[2], self.zero.value_dtype).reshape(rows, blocks)
 
     @property
     def _is_packed(self) -> bool:

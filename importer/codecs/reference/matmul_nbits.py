@@ -16,7 +16,8 @@ from store.fs import Buffer
 
 def rows_of_codes(data: Buffer, bits: int, rows: int, columns: int) -> Codes:
     """Return packed codes, `columns` of each row: the last bytes of a row may have more."""
-    return unpack_low_first(data, bits).reshape(rows, -1)[:, :columns]
+    codes = unpack_low_first(data, bits)
+    return codes.reshape(rows, -1 if rows else columns)[:, :columns]
 
 
 def dequantize(codes: Codes, zero: Floats, scale: Floats) -> Floats:

@@ -129,7 +129,7 @@ class Graphs:
         found: dict[str, list[Value]] = {}
         wanted = {"input", "output", "op_type", "domain", "attribute"}
         for value in self._reader.fields("NodeProto", span, wanted):
-            found.setdefault(value.name, []).append(value)
+            self._reader.collect(found, value)
         texts = {
             name: self._reader.text(found[name][0]) if name in found else ""
             for name in ("op_type", "domain")
@@ -154,12 +154,14 @@ class Graphs:
         self, span: Span, place: _Place, scope: Scope, ints: dict[str, int]
     ) -> None:
         name, found = "", dict[str, list[Value]]()
-        wanted = {"name", "i", "g", "graphs", *_CONSTANTS.values(), *_TENSORS}
+        wanted = {"name", "i", "g", "graphs", *_TENSORS}
+        if place.op == "Constant":
+            wanted.update(_CONSTANTS.values())
         for value in self._reader.fields("AttributeProto", span, wanted):
             if value.name == "name":
                 name = self._reader.text(value)
             else:
-                found.setdefault(value.name, []).append(value)
+                self._reader.collect(found, value)
         if place.op == "Constant" and name in _CONSTANTS:
             field = _CONSTANTS[name]
             self._add_constant(field, found.pop(field, []), place, scope)
@@ -175,6 +177,7 @@ class Graphs:
             for value in values:
                 self._reader.check(value)
         if place.op != _FILL and _TENSORS.intersection(found):
+            self._reader.charge(1000 + len(place.op))
             self.others[place.op] = None
 
     def _add_constant(
@@ -184,6 +187,7 @@ class Graphs:
         if not values:
             return  # a function's constant, whose value the caller gives
         if field in _TEXTS:
+            reader.charge(1000 + len(place.path))
             self.texts.append(place.path + place.node)
         elif field == "sparse_tensor":
             self._refuse_sparse(values[0], place.path + place.node)

@@ -16,6 +16,7 @@ from store.errors import InputError
 from store.text import is_printable, printable
 
 _HEAD: Final = 512
+_BYTES: Final = (1 << 31) - 1
 _NAMED: Final = 5
 _FIRST_IR: Final = 3
 _LAST_IR: Final = 64
@@ -80,6 +81,11 @@ def read_model(where: str, size: int, read: ReadRange) -> Model:
     what = content_of(read(0, min(_HEAD, size)))
     if what is not None:
         malformed(where, f"it is {what}, expected an ONNX model", "E_ONNX_CONTENT")
+    if size > _BYTES:
+        message = (
+            f"it has {size} bytes, and protobuf ends at {_BYTES}: the data of larger models"
+        )
+        malformed(where, f"{message} is in files beside them", "E_LIMIT")
     reader = Reader(Wire(where, size, read))
     graphs = Graphs(reader, OPS)
     notes: list[str] = []

@@ -33,6 +33,8 @@ _TEXT_BYTES: Final = 64 << 10
 BUDGET: Final = 128 << 20
 """Bytes of what is kept of one file, estimated."""
 _VALUE: Final = 120
+_VALUES: Final = 1 << 17
+"""Of one name in one message, one by one: most are packed, or in raw data."""
 
 
 class Value(NamedTuple):
@@ -82,6 +84,18 @@ class Reader:
         self._kept += nbytes
         if self._kept > BUDGET:
             malformed(self.where, f"its graph needs more than {BUDGET} bytes", "E_LIMIT")
+
+    def collect(self, found: dict[str, list[Value]], value: Value) -> None:
+        """Add a value to those of its name in one message.
+
+        Raises:
+            InputError: there are too many.
+        """
+        values = found.setdefault(value.name, [])
+        values.append(value)
+        if len(values) > _VALUES:
+            message = f"more than {_VALUES} values `{value.name}` in one message"
+            malformed(self.where, message, "E_LIMIT")
 
     def deepen(self, messages: int) -> None:
         """Count messages around what is read, whose other fields have been read already."""

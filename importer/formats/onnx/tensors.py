@@ -104,9 +104,10 @@ def read_tensor(reader: Reader, span: Span, name: str = "") -> Tensor:
     """
     found: dict[str, list[Value]] = {}
     for value in reader.fields("TensorProto", span, _WANTED):
-        found.setdefault(value.name, []).append(value)
-        if len(found[value.name]) > 1:
-            reader.charge()
+        if value.name != "string_data":  # a vocabulary, of which nothing is read
+            reader.collect(found, value)
+        else:
+            found[value.name] = [value]
     name = "".join(map(reader.text, found.get("name", ()))) or name
     numbers = {
         key: reader.number(found[key][0]) if key in found else 0

@@ -14,7 +14,8 @@ from importer.codecs.dequantize_linear import DequantizeLinear
 from importer.codecs.matmul_nbits import MatMulNBits
 from importer.codecs.packed_integers import PackedIntegers
 from importer.codecs.plain import Plain
-from importer.codecs.reference import float8
+from importer.codecs.reference import float8, floats
+from importer.codecs.registry import codec_for, transcoder_for
 from importer.codecs.runtime import NUMPY
 from importer.codecs.varints import Tagged, Varints
 from tests.importer.codecs import laws
@@ -183,6 +184,69 @@ def test_values_of_n_bits_are_those_by_definition(bits, zero, columns, data):
         expected = (wide - full[1]) * full[0]
     assert values == np.ascontiguousarray(expected[:, :columns]).tobytes()
     laws.check_is_a_value(decoder)
+
+
+@pytest.mark.parametrize("bits", [2, 4, 8])
+@pytest.mark.parametrize("block", [32, 64, 128])
+@pytest.mark.parametrize(
+    ("dtype", "zero"),
+    [("F16", "none"), ("F16", "packed"), ("BF16", "packed"), ("F32", "floats")],
+)
+def test_codes_move_into_a_type_of_the_store(bits, block, dtype, zero):
+    rng = np.random.default_rng(bits + block)
+    rows, blocks = 6, 3
+    shape = (rows, blocks * block)
+    codes = rng.integers(0, 1 << bits, shape, dtype=np.uint8)
+    scale = rng.standard_normal((rows, blocks)).astype("<f4")
+    stored = [pack(codes, bits), floats_of(scale, dtype)]
+    aside = {"none": None, "packed": Plain("U8"), "floats": Plain("F32")}[zero]
+    if zero == "packed":
+        stored.append(pack(rng.integers(0, 1 << bits, (rows, blocks), dtype=np.uint8), bits))
+    elif zero == "floats":
+        stored.append(rng.standard_normal((rows, blocks)).astype("<f4").tobytes())
+    decoder = MatMulNBits(bits, block, Plain("U8"), Plain(dtype), aside)
+    held = decoder.holds(shape)
+    subject = transcoder_for(held, decoder, exact=True)
+
+    assert (held.name, held.group_size) == (f"int{bits}", block)
+    laws.check_transcoder(Case(subject), shape, stored, [0, 2 * shape[1], 6 * shape[1]], NUMPY)
+    whole = [0, math.prod(shape)]
+    made = laws.converted(subject, shape, stored, whole, NUMPY)
+    values = laws.decoded(codec_for(held, "F32"), shape, made.parts, whole, NUMPY)
+    expected = laws.decoded(decoder, shape, stored, whole, NUMPY)
+    assert made.nonfinite == 0
+    np.testing.assert_array_equal(np.frombuffer(values, "<f4"), np.frombuffer(expected, "<f4"))
+
+
+@pytest.mark.parametrize(
+    "decoder",
+    [
+        MatMulNBits(4, 32, Plain("U8"), Plain("F32")),
+        MatMulNBits(4, 32, Plain("U8"), Plain("F32"), Plain("U8")),
+        MatMulNBits(4, 16, Plain("U8"), Plain("F16")),
+        MatMulNBits(4, 256, Plain("U8"), Plain("F16")),
+        MatMulNBits(4, 32, Plain("U8"), Plain("F16"), None, Plain("I32")),
+    ],
+)
+def test_what_would_be_rounded_otherwise_has_no_type(decoder):
+    assert decoder.holds((4, 256)) is None
+
+
+def test_a_row_that_does_not_fill_its_blocks_has_no_type():
+    assert MatMulNBits(4, 32, Plain("U8"), Plain("F16")).holds((4, 40)) is None
+
+
+def test_products_that_are_not_finite_are_counted():
+    decoder = MatMulNBits(4, 32, Plain("U8"), Plain("BF16"))
+    scale = np.array([1e38, 1], np.float32)
+    stored = [bytes(32), floats_of(scale, "BF16")]
+
+    assert decoder.repack(stored, (2, 32), range(64), NUMPY).nonfinite == 32
+
+
+def floats_of(values, dtype):
+    """Values as bytes of a dtype."""
+    return floats.narrow(values, dtype).tobytes()
 
 
 def pack(codes, bits):

@@ -251,12 +251,41 @@ def test_nothing_is_read_for_a_length_that_is_not_there():
     assert max(asked) <= len(data)
 
 
+def test_what_protobuf_cannot_hold_is_refused():
+    with pytest.raises(IngotError, match="protobuf ends at") as refused:
+        read_model("`x`", 1 << 31, lambda start, end: GOOD[start:end])
+    assert refused.value.exit_code == 3
+
+
+FLOOD = 1 << 18
+FLOODS = {
+    "inputs": model(nodes=[field(1, "i") * FLOOD + node("Relu", (), ("y",))]),
+    "numbers": model(tensor(data=field(4, 1.0) * FLOOD, dims=(FLOOD,))),
+    "dimensions": model(tensor(dims=(1,) * FLOOD)),
+    "constants": model(nodes=[constant("k", value_floats=field(7, 1.0) * FLOOD)]),
+    "attributes": model(nodes=[node("Relu", (), ("y",), [b""] * FLOOD)]),
+}
+
+
+@pytest.mark.parametrize("row", FLOODS)
+def test_what_is_kept_of_one_message_is_bounded(row):
+    with pytest.raises(IngotError, match="more than 131072 values"):
+        read(FLOODS[row])
+
+
+def test_long_lists_that_nobody_reads_are_no_matter():
+    tree = node("TreeEnsemble", ("x",), ("y",), [attribute("v", field(7, 1.0) * FLOOD)])
+    words = tensor("t", TEXT, (FLOOD,), field(6, "a") * FLOOD)
+
+    assert list(read(model(tensor(), words, nodes=[tree])).tensors) == ["w"]
+
+
 def test_many_fields_are_refused_in_time():
     nothing = bytes((99 << 3 & 0x7F | 0x80, 99 << 3 >> 7, 0))
     data = nothing * 1000
 
     class Repeated:
-        size = len(data) << 20
+        size = len(data) << 19
 
         def __call__(self, start, end):
             count = end - start
