@@ -23,6 +23,7 @@ _COMMANDS: Final = MappingProxyType(
         "ls": "cli.commands.models:list_models",
         "cp": "cli.commands.models:copy_model",
         "rm": "cli.commands.models:remove_models",
+        "export": "cli.commands.export:export",
         "verify": "cli.commands.verify:verify",
         "gc": "cli.commands.gc:gc",
     }

@@ -63,11 +63,13 @@ class Planned(NamedTuple):
     Attributes:
         nbytes: of all blobs.
         present: blobs that the store is known to have.
+        what: is written: a blob of the store, or a file of an export.
     """
 
     blobs: int
     nbytes: int
     present: int
+    what: str = "blob"
 
 
 class Compiling(NamedTuple):

@@ -81,14 +81,14 @@ def threads(jobs: int | None) -> int:
     return jobs if jobs is not None else cores()
 
 
-def memory(text: str | None) -> int | None:
+def memory(text: str | None, flag: str = "--max-memory") -> int | None:
     """Read a size such as 512M, 1.5GiB or 800MB; bytes."""
     if text is None:
         return None
     found = _SIZE.fullmatch(text.strip())
     if found is None:
         raise UsageError(
-            f"`--max-memory {text}`: expected a number of bytes, or one with a unit",
+            f"`{flag} {text}`: expected a number of bytes, or one with a unit",
             code="E_USAGE",
             hint="512M, 512MiB and 0.5G are powers of 1024, 512MB is a power of 1000; "
             "K, M, G and T are known, as in 1.5GiB",

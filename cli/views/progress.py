@@ -64,10 +64,10 @@ def _say(event: Event) -> None:
         case Scanned(tensors, files, nbytes):
             where = count(files, "file")
             talk(f"scanned {count(tensors, 'tensor')} in {where} ({size(nbytes)})")
-        case Planned(blobs, nbytes, present):
+        case Planned(blobs, nbytes, present, what):
             in_all = f" ({size(nbytes)})" if not present else ""
             if present < blobs:
-                talk(f"writing {count(blobs - present, 'blob')}{in_all}")
+                talk(f"writing {count(blobs - present, what)}{in_all}")
         case Compiling():
             talk("compiling kernels, once")
         case Measuring(tensors, nbytes):
@@ -81,7 +81,7 @@ def _say(event: Event) -> None:
 def _notice(event: Event) -> None:
     """Say what should be read even where a bar is shown."""
     match event:
-        case Planned(blobs, _, present) if present:
+        case Planned(blobs, _, present, _) if present:
             talk(f"{present:,} of {count(blobs, 'blob')} already in the store")
         case NoKernels(reason):
             warn(f"kernels cannot be used ({reason}): quantizing in numpy, which is slower")

@@ -93,6 +93,24 @@ def cut_file(plan: FilePlan, size: int) -> Iterator[Chunk]:
     return _cut(None, _FILE, [source], [(0, plan.nbytes)], size)
 
 
+def cut_source(
+    transcoder: Transcoder,
+    shape: Shape,
+    extents: Sequence[Extent],
+    layout: Sequence[tuple[int, int]],
+    size: int,
+) -> Iterator[Chunk]:
+    """Yield the chunks of one source, wherever its parts go; an empty one has a chunk, too.
+
+    Args:
+        shape: in elements.
+        extents: of its stored arrays.
+        layout: offset in a file and size in bytes of each part.
+        size: of a chunk, in bytes.
+    """
+    return _cut(None, transcoder, [_Source(shape, extents)], layout, size)
+
+
 def cut_tensors(tensors: Iterable[TensorPlan], size: int, *, start: int = 0) -> Iterator[Chunk]:
     """Yield the chunks of some tensors; a source without bytes has a chunk, too.
 

@@ -34,11 +34,7 @@ def hold_sources(
     Raises:
         IntegrityError: one is damaged or gone; what would be made of it is wrong.
     """
-    refs = list(dict.fromkeys(_refs(files)))
-    unseen: list[BlobRef] = []
-    for some in _batches(refs):
-        vouched = writer.reuse(some)
-        unseen += [ref for ref, is_good in zip(some, vouched, strict=True) if not is_good]
+    unseen = pin_sources(writer, files)
     if not unseen:
         return
     from store.quarantine import examine  # noqa: PLC0415 - few sources are models of a store
@@ -50,6 +46,20 @@ def hold_sources(
                 f"blob {suspect.digest} of the stored model is damaged",
                 code="E_BLOB_DIGEST",
             )
+
+
+def pin_sources(writer: Writer, files: Iterable[SourceFile]) -> list[BlobRef]:
+    """Keep gc off blobs, and return those that nobody has seen to be good.
+
+    Args:
+        writer: whose pins keep them.
+        files: blobs, as files of a source.
+    """
+    unseen: list[BlobRef] = []
+    for some in _batches(dict.fromkeys(_refs(files))):
+        vouched = writer.reuse(some)
+        unseen += [ref for ref, is_good in zip(some, vouched, strict=True) if not is_good]
+    return unseen
 
 
 def check_sources(

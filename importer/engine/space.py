@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from store import Store
 from store.errors import NoSpaceError, is_no_space
+from store.fs import FileSystem
 from store.status import Free
 
 _DOCUMENTS: Final = 1 << 20
@@ -25,17 +27,30 @@ def check_space(store: Store, sizes: Iterable[int]) -> None:
     Raises:
         NoSpaceError: they do not; nothing was written.
     """
-    root, free = store.layout.root, _free(store)
+    check_room(store.fs, store.layout.root, sizes, "import")
+
+
+def check_room(fs: FileSystem, root: Path, sizes: Iterable[int], what: str) -> None:
+    """Make sure that files of these sizes fit on the file system of a place.
+
+    Args:
+        root: the place, which need not exist yet.
+        what: needs the room, for people.
+
+    Raises:
+        NoSpaceError: they do not; nothing was written.
+    """
+    free = _free(fs, root)
     needed = _needed(sizes, free.block)
     if needed.nbytes > free.nbytes:
         raise NoSpaceError(
-            f"the import needs up to {needed.nbytes} bytes, `{root}` has {free.nbytes} free; "
+            f"the {what} needs up to {needed.nbytes} bytes, `{root}` has {free.nbytes} free; "
             "nothing was written",
             code="E_NOSPACE",
         )
     if free.files is not None and needed.files > free.files:
         raise NoSpaceError(
-            f"the import needs up to {needed.files} files, the file system of `{root}` has "
+            f"the {what} needs up to {needed.files} files, the file system of `{root}` has "
             f"{free.files} left; nothing was written",
             code="E_NOSPACE",
         )
@@ -43,7 +58,14 @@ def check_space(store: Store, sizes: Iterable[int]) -> None:
 
 @contextlib.contextmanager
 def telling_space(store: Store, sizes: Iterable[int]) -> Iterator[None]:
-    """Say what blobs of these sizes need when the disk is full after all.
+    """Say what blobs of these sizes need when the disk is full, as `telling_room`."""
+    with telling_room(store.fs, store.layout.root, sizes, "import"):
+        yield
+
+
+@contextlib.contextmanager
+def telling_room(fs: FileSystem, root: Path, sizes: Iterable[int], what: str) -> Iterator[None]:
+    """Say what files of these sizes need when the disk is full after all.
 
     Somebody else may take the space after `check_space`; quotas and limits it cannot see.
 
@@ -55,12 +77,12 @@ def telling_space(store: Store, sizes: Iterable[int]) -> Iterator[None]:
     except OSError as error:
         if not is_no_space(error):
             raise
-        root, free = store.layout.root, _free(store)
+        free = _free(fs, root)
         needed = _needed(sizes, free.block)
         where = f"`{error.filename}`: " if error.filename else ""
         files = "" if free.files is None else f" and {free.files} files"
         raise NoSpaceError(
-            f"{where}{error.strerror}; the import needs up to {needed.nbytes} bytes and "
+            f"{where}{error.strerror}; the {what} needs up to {needed.nbytes} bytes and "
             f"{needed.files} files, `{root}` has {free.nbytes} bytes{files} free now",
             code="E_NOSPACE",
         ) from error
@@ -81,7 +103,6 @@ def _needed(sizes: Iterable[int], block: int) -> _Needed:
     return _Needed(nbytes + _DOCUMENTS, count + _DOCUMENT_FILES)
 
 
-def _free(store: Store) -> Free:
-    root = store.layout.root
-    there = next(path for path in (root, *root.parents) if store.fs.status(path) is not None)
-    return store.fs.free(there)
+def _free(fs: FileSystem, root: Path) -> Free:
+    there = next(path for path in (root, *root.parents) if fs.status(path) is not None)
+    return fs.free(there)

@@ -81,6 +81,25 @@ def stack_of(key: str) -> Stack | None:
     return None if found is None else Stack(found[1], found[3], int(found[2]))
 
 
+def unstacked(key: str, count: int) -> list[str] | None:
+    """Return the keys of the experts whose stack has a key; None where it is not a stack.
+
+    Example:
+        >>> unstacked("model.layers.1.mlp.experts.up_proj.weight", 2)
+        ['model.layers.1.mlp.experts.0.up_proj.weight', ...]
+
+    Args:
+        key: name of the tensor in its component.
+        count: of the experts.
+    """
+    for place in re.finditer(r"experts\.", key):
+        group, projection = key[: place.end()], key[place.end() :]
+        stack = stack_of(f"{group}0.{projection}")
+        if stack is not None and stack.key == key:
+            return [f"{group}{expert}.{projection}" for expert in range(count)]
+    return None
+
+
 _EXPERT: Final = re.compile(
     r"((?:model\.|language_model\.(?:model\.)?|model\.language_model\."
     r"|(?:(?:model\.)?language_model\.)?backbone\.|mtp\.)?layers\.[0-9]{1,9}\."

@@ -8,7 +8,7 @@ from typing import Final
 from store.json import Json
 
 _INNER: Final = ("text_config", "llm_config", "language_config", "thinker_config", "decoder")
-_DTYPES: Final = {"bfloat16": "BF16", "float16": "F16", "float32": "F32"}
+DTYPES: Final = {"bfloat16": "BF16", "float16": "F16", "float32": "F32"}
 
 
 def with_inner(config: Mapping[str, Json]) -> Iterator[Mapping[str, Json]]:
@@ -25,6 +25,6 @@ def declared_dtype(config: Mapping[str, Json]) -> str | None:
     for part in with_inner(config):
         for key in ("dtype", "torch_dtype"):
             named = part.get(key)
-            if isinstance(named, str) and named.removeprefix("torch.") in _DTYPES:
-                return _DTYPES[named.removeprefix("torch.")]
+            if isinstance(named, str) and named.removeprefix("torch.") in DTYPES:
+                return DTYPES[named.removeprefix("torch.")]
     return None

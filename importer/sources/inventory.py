@@ -53,6 +53,7 @@ class Inventory:
         whole: what the files of weights become if they are kept as they are, or None where
             tensors are taken out of them.
         is_apart: whether tensors are taken out of files that could be kept as they are.
+        is_stacked: whether it is a stored model whose experts were stacked when it was made.
     """
 
     root: Path
@@ -73,6 +74,7 @@ class Inventory:
     words: Mapping[str, str] = field(default_factory=dict)
     whole: WholeModel | None = None
     is_apart: bool = False
+    is_stacked: bool = False
 
     @property
     def all_files(self) -> tuple[SourceFile, ...]:

@@ -87,6 +87,7 @@ def read_stored(store: Store, name: ModelName, *, apart: bool = True) -> Invento
         model=stored.digest,
         use=tuple(_use(store, manifest)),
         words=_words(store, manifest.config),
+        is_stacked=(record.recipe or {}).get("experts") == "stacked",
     )
 
 
@@ -149,7 +150,7 @@ def _tensors(store: Store, manifest: Manifest, record: ModelRecord) -> Iterator[
 
 
 def _read(store: Store, layer: Layer) -> tuple[SourceFile, Header, list[BlobTensor]]:
-    file = _file(store, layer)
+    file = layer_file(store, layer)
     with store.blobs.open(layer.digest) as blob:
         header = read_header(store, blob, layer.size, f"blob {layer.digest}")
     return file, header, list(read_tensors(layer.name, header))
@@ -234,11 +235,15 @@ def _form(part: Part | StoredArray) -> tuple[str, Shape]:
 def _files(store: Store, manifest: Manifest) -> Iterator[SourceFile]:
     for layer in manifest.layers:
         if layer.is_file:
-            yield _file(store, layer, MediaType(layer.media_type))
+            yield layer_file(store, layer, MediaType(layer.media_type))
 
 
-def _file(store: Store, layer: Layer, media_type: MediaType | None = None) -> SourceFile:
-    """Return a blob as a file of the source, under the name of its layer."""
+def layer_file(store: Store, layer: Layer, media_type: MediaType | None = None) -> SourceFile:
+    """Return a blob as a file of the source, under the name of its layer.
+
+    Raises:
+        IntegrityError: it is missing or has another size.
+    """
     if not store.blobs.holds(layer.ref):
         raise IntegrityError(
             f"blob {layer.digest} of `{printable(layer.name)}` is missing or has another size",

@@ -1,0 +1,152 @@
+"""`ingot export`: write a model in the form that another program loads."""
+
+from __future__ import annotations
+
+import contextlib
+from enum import StrEnum, unique
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.commands.options import (
+    JobsOpt,
+    JsonOpt,
+    MaxMemoryOpt,
+    NoFsyncOpt,
+    StoreOpt,
+    memory,
+    open_store,
+    threads,
+)
+
+if TYPE_CHECKING:
+    from importer.sources.location import Source
+    from store import Store
+
+
+@unique
+class Format(StrEnum):
+    """What another program loads; a name of `importer.exports.formats`."""
+
+    HF = "hf"
+
+
+@unique
+class Dtype(StrEnum):
+    """A float type."""
+
+    BF16 = "bf16"
+    F16 = "f16"
+    F32 = "f32"
+
+
+def export(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="A model in the store, or what `ingot create` takes as SOURCE.",
+        ),
+    ],
+    dest: Annotated[
+        str,
+        typer.Argument(
+            metavar="DEST", help="A directory that does not exist yet, or an empty one."
+        ),
+    ],
+    to: Annotated[
+        Format,
+        typer.Option(
+            "--to",
+            help="The format: hf is what from_pretrained loads.",
+        ),
+    ],
+    dtype: Annotated[
+        Dtype | None,
+        typer.Option("--dtype", help="Give every float this type; decode what is packed."),
+    ] = None,
+    shard_size: Annotated[
+        str | None,
+        typer.Option(
+            "--shard-size",
+            metavar="SIZE",
+            help="Bytes of weights in a file, at most, such as 2GB; 5 GB by default.",
+        ),
+    ] = None,
+    variant: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Export this variant of a source's weights."),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Fail if the format cannot hold everything.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the plan and write nothing.")
+    ] = False,
+    jobs: JobsOpt = None,
+    max_memory: MaxMemoryOpt = None,
+    no_fsync: NoFsyncOpt = False,
+    store: StoreOpt = None,
+    json: JsonOpt = False,
+) -> None:
+    """Write a model into the directory DEST, for another program.
+
+    Example: ingot export llama ./llama-hf --to hf
+    """
+    import time
+
+    from cli.views.export import print_plan, print_result
+    from cli.views.progress import listening
+    from importer.exports.base import ExportOptions
+    from importer.exports.export import ExportRequest, export_model, plan_export
+    from store.errors import UsageError
+
+    started = time.monotonic()
+    if dest == "":  # as of `"$UNSET"`: not the current directory
+        raise UsageError("DEST is empty, expected a directory", code="E_USAGE")
+    size = memory(shard_size, "--shard-size")
+    if size is not None and size < 1:
+        raise UsageError(f"`--shard-size {shard_size}`: expected at least 1", code="E_USAGE")
+    options = ExportOptions(None, dtype.value.upper() if dtype else None, size)
+    with contextlib.ExitStack() as stack:
+        opened = stack.enter_context(open_store(store, is_durable=not no_fsync))
+        listen = stack.enter_context(listening())
+        request = ExportRequest(
+            _source(name, opened),
+            Path(dest),
+            to.value,
+            options,
+            variant=variant,
+            threads=threads(jobs),
+            max_memory=memory(max_memory),
+            strict=strict,
+        )
+        planned = plan_export(request, opened, listen)
+        if not dry_run:
+            export_model(request, planned, opened, listen)
+    if dry_run:
+        print_plan(name, to.value, planned, json=json)
+    else:
+        print_result(to.value, planned, time.monotonic() - started, json=json)
+
+
+def _source(text: str, store: Store) -> Source:
+    """Return what is exported: a stored name wins, and a note says that a path has it, too."""
+    import os
+
+    from cli.views.console import talk
+    from importer.sources.location import StoredModel, parse_source
+    from store import ModelName
+    from store.errors import IngotError
+    from store.text import printable
+
+    if not text.startswith((".", "/", "~", "hf:", "hf.co/")) and "://" not in text:
+        with contextlib.suppress(IngotError):
+            model = ModelName.parse(text)
+            if store.catalog.find(model) is not None:
+                if os.path.lexists(text):
+                    shown = printable(text)
+                    talk(f"note: `{shown}` is a model in the store and a path: took the model")
+                return StoredModel(model)
+    return parse_source(text)

@@ -1,0 +1,275 @@
+"""The directory of an export: written beside its place, and renamed when it is durable."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import os
+import re
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Final, NoReturn, Self
+
+from store.durable import check_length
+from store.errors import StorageError, UsageError
+from store.fs import File, FileSystem
+from store.text import printable
+
+_HINT: Final = "Name a directory that does not exist yet, or an empty one"
+_TRIES: Final = 16
+_WORTH_RESERVING: Final = 1 << 18
+
+
+def check_place(dest: Path) -> Path:
+    """Return where an export goes, links resolved; nothing is written.
+
+    Raises:
+        UsageError: something is there already.
+        StorageError: the path leads nowhere.
+    """
+    try:
+        place = dest.resolve()
+        seen = os.lstat(place)
+    except (FileNotFoundError, NotADirectoryError):
+        return _check_parents(place)
+    except (OSError, RuntimeError, ValueError) as error:
+        # Before Python 3.13 a loop is a RuntimeError; a NUL byte is a ValueError.
+        what = getattr(error, "strerror", None) or str(error)
+        message = f"the export's place `{printable(str(dest))}`: {what}"
+        raise StorageError(message, code="E_EXPORT_PLACE") from error
+    if not stat.S_ISDIR(seen.st_mode):
+        _taken(dest, "exists and is not a directory")
+    with os.scandir(place) as entries:
+        if next(entries, None) is not None:
+            _taken(dest, "exists and is not empty")
+    if os.path.ismount(place):
+        _taken(dest, "is the root of a file system, which cannot be replaced")
+    return place
+
+
+class ExportDirectory:
+    """A directory that is not there until everything in it is durable. A context manager.
+
+    Files are written into a sibling with a name of its own. The descriptor of that sibling is
+    locked for as long as its writer lives, so that the next export to the same place knows
+    what a killed one left, and removes it.
+
+    Example:
+        >>> with ExportDirectory(fs, place) as directory:
+        ...     directory.make("config.json", len(data), data)
+        ...     directory.commit("config.json", len(data))
+        ...     directory.publish()
+    """
+
+    def __init__(self, fs: FileSystem, place: Path) -> None:
+        """Prepare to write to a place that `check_place` returned."""
+        self.fs: Final = fs
+        self.place: Final = place
+        self._made: list[Path] = []
+        self._path: Path | None = None
+        self._lock = -1
+        self._directories: set[Path] = set()
+
+    def __enter__(self) -> Self:
+        try:
+            self._make_parents()
+            remove_left_over(self.place)
+            self._make()
+        except BaseException:
+            self._remove()
+            raise
+        self._directories.add(self.path)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._remove()
+
+    @property
+    def path(self) -> Path:
+        """Where files are written for now."""
+        assert self._path is not None, "entered, and not published"
+        return self._path
+
+    def make(self, path: str, nbytes: int, head: bytes = b"") -> None:
+        """Make a file of a size, with its first bytes.
+
+        Args:
+            path: relative, checked to be safe.
+            nbytes: of the whole file.
+            head: that is known already.
+        """
+        target = self._target(path)
+        self._make_directories(target.parent)
+        file = self.fs.create(target, 0o666)
+        try:
+            if nbytes >= _WORTH_RESERVING:
+                self.fs.reserve(file, nbytes)
+            self.fs.write_at(file, head, 0)
+        finally:
+            self.fs.close(file)
+
+    def open(self, path: str) -> File:
+        """Open a file that was made, to be written at any offset by any thread."""
+        return self.fs.reopen(self._target(path))
+
+    def commit(self, path: str, nbytes: int) -> None:
+        """Make a file durable.
+
+        Raises:
+            IntegrityError: it is not of that size.
+        """
+        file = self.open(path)
+        try:
+            self.fs.sync(file)
+            check_length(self.fs, file, nbytes)
+        finally:
+            self.fs.close(file)
+
+    def publish(self) -> None:
+        """Give the directory its name, durably.
+
+        Raises:
+            UsageError: something has come there meanwhile.
+        """
+        for directory in sorted(self._directories, reverse=True):
+            self.fs.sync_directory(directory)
+        try:
+            # Over an empty directory this is one step, too.
+            self.fs.rename(self.path, self.place)
+        except OSError as error:
+            if error.errno in {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR}:
+                _taken(self.place, "came into being meanwhile")
+            raise
+        self._path = None
+        made, self._made = self._made, []
+        for directory in {self.place.parent, *(parent.parent for parent in made)}:
+            self.fs.sync_directory(directory)
+
+    def _target(self, path: str) -> Path:
+        return self.path.joinpath(*path.split("/"))
+
+    def _make_parents(self) -> None:
+        missing = [parent for parent in self.place.parents if not parent.exists()]
+        for parent in reversed(missing):
+            with contextlib.suppress(FileExistsError):
+                self.fs.mkdir(parent)
+                self._made.append(parent)
+
+    def _make(self) -> None:
+        parent = self.place.parent
+        for _ in range(_TRIES):
+            # Before it is made: a signal may come right after.
+            self._path = parent / (_prefix(self.place) + secrets.token_hex(8))
+            try:
+                self.fs.mkdir(self._path)
+            except FileExistsError:
+                self._path = None
+                continue
+            with contextlib.suppress(FileNotFoundError):
+                # Between the two calls another export may take it for a left-over.
+                descriptor = _locked(self._path)
+                if descriptor is not None:
+                    self._lock = descriptor
+                    return
+        raise StorageError(
+            f"no directory can be made and locked in `{printable(str(parent))}`",
+            code="E_EXPORT_PLACE",
+        )
+
+    def _make_directories(self, directory: Path) -> None:
+        if directory in self._directories:
+            return
+        self._make_directories(directory.parent)
+        self.fs.mkdir(directory)
+        self._directories.add(directory)
+
+    def _remove(self) -> None:
+        if self._path is not None:
+            shutil.rmtree(self._path, ignore_errors=True)
+            self._path = None
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+        for parent in reversed(self._made):  # of an export that failed
+            with contextlib.suppress(OSError):
+                self.fs.rmdir(parent)
+        self._made = []
+
+
+def remove_left_over(place: Path) -> None:
+    """Remove what exports to the same place left when they were killed.
+
+    Links, files, and directories of others are not touched, nor what a living export writes.
+    """
+    for path in _left_over(place):
+        try:
+            descriptor = _locked(path)
+        except OSError:
+            continue
+        if descriptor is not None:
+            shutil.rmtree(path, ignore_errors=True)
+            os.close(descriptor)
+
+
+def _left_over(place: Path) -> Iterator[Path]:
+    pattern = re.compile(re.escape(_prefix(place)) + "[0-9a-f]{16}")
+    with os.scandir(place.parent) as entries:
+        found = [
+            entry
+            for entry in entries
+            if pattern.fullmatch(entry.name)
+            and entry.is_dir(follow_symlinks=False)
+            and entry.stat(follow_symlinks=False).st_uid == os.geteuid()
+        ]
+    for entry in found:
+        yield place.parent / entry.name
+
+
+def _prefix(place: Path) -> str:
+    # A digest, because a name may be as long as names can be.
+    digest = hashlib.sha256(os.fsencode(place.name)).hexdigest()[:16]
+    return f".ingot-export-{digest}-"
+
+
+def _locked(path: Path) -> int | None:
+    """Open and lock a directory, or return None while its writer lives."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(descriptor).st_nlink and os.path.samestat(
+            os.fstat(descriptor), os.lstat(path)
+        ):
+            return descriptor
+    except BlockingIOError:
+        pass
+    except BaseException:
+        os.close(descriptor)
+        raise
+    os.close(descriptor)
+    return None
+
+
+def _check_parents(place: Path) -> Path:
+    for parent in place.parents:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            if not stat.S_ISDIR(os.stat(parent).st_mode):
+                _taken(place, f"is below `{printable(str(parent))}`, which is not a directory")
+            return place
+    return place
+
+
+def _taken(dest: Path, why: str) -> NoReturn:
+    raise UsageError(
+        f"the export's place `{printable(str(dest))}` {why}", code="E_EXPORT_PLACE", hint=_HINT
+    )

@@ -1,0 +1,201 @@
+"""The whole story of an export, on one screen."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from importer.engine.held import pin_sources
+from importer.engine.resources import affordable
+from importer.engine.space import check_room, telling_room
+from importer.events import Listener, Planned, Scanned, silent
+from importer.exports.base import ExportOptions, WritePlan
+from importer.exports.directory import ExportDirectory, check_place
+from importer.exports.formats import FORMATS
+from importer.exports.write import write_export
+from importer.planning.planner import make_plan
+from importer.sources.classification import classify
+from importer.sources.cross_check import check_reference
+from importer.sources.file import SourceFile, changed, is_unchanged
+from importer.sources.inventory import Inventory, read_inventory, take_inventory
+from importer.sources.location import HubRepository, Source, StoredModel
+from store import Manifest, Store
+from store.errors import InputError, IntegrityError, UnsupportedError, UsageError
+from store.fs import FileSystem
+from store.text import printable
+
+_READ_ONLY: Final = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+
+
+@dataclass(frozen=True, slots=True)
+class ExportRequest:
+    """What the user asked for.
+
+    Attributes:
+        source: a stored model, a directory or a file.
+        dest: that must not exist, or be an empty directory.
+        format: a key of `FORMATS`.
+        options: for the format.
+        variant: of the weights of a directory, or None.
+        threads: that work, if `max_memory`, in bytes, suffices for so many.
+        strict: refuse a plan in which something is lost.
+    """
+
+    source: Source
+    dest: Path
+    format: str
+    options: ExportOptions = field(default_factory=ExportOptions)
+    variant: str | None = None
+    threads: int = 1
+    max_memory: int | None = None
+    strict: bool = False
+
+
+class PlannedExport(NamedTuple):
+    """An export that is decided.
+
+    Attributes:
+        place: where it goes, links resolved.
+        write: every file.
+        documents: blobs that were read for the plan and are not copied: to be hashed, too.
+        quantizes: whether kernels will be loaded.
+    """
+
+    place: Path
+    write: WritePlan
+    documents: tuple[SourceFile, ...] = ()
+    quantizes: bool = False
+
+
+def plan_export(
+    request: ExportRequest, store: Store | None, listen: Listener = silent
+) -> PlannedExport:
+    """Decide everything; read no weight and write nothing.
+
+    Args:
+        store: that has the model, or None for a source of files.
+
+    Raises:
+        IngotError: it cannot be exported as it was asked.
+    """
+    exported = FORMATS[request.format]
+    options = exported.options(request.options)
+    place = check_place(request.dest)
+    with _inventory(request, store, listen) as (inventory, documents):
+        _check_apart(place, inventory.root)
+        if store is not None:
+            _check_apart(place, store.layout.root.resolve())
+        weights = inventory.weights
+        listen(
+            Scanned(len(inventory.tensors), len(weights), sum(file.size for file in weights))
+        )
+        if inventory.model is None:
+            check_reference(inventory, lambda _: False)
+        facts = classify(inventory)
+        recipe = options.resolve(facts)
+        if facts.is_packed:
+            recipe = recipe.decoding()
+        plan = make_plan(inventory, facts, recipe)
+        write = exported.plan(plan, request.options)
+        misfits = [one.name for one in plan.misfits]
+        notes = (*plan.warnings, *write.notes)
+        write = replace(write, notes=notes)
+    if request.strict and (write.lossy or misfits):
+        shown = "; ".join(write.lossy) or ", ".join(map(printable, misfits[:10]))
+        raise InputError(f"the export would lose something: {shown}", code="E_EXPORT_LOSSY")
+    return PlannedExport(place, write, documents, plan.quantizes)
+
+
+def export_model(
+    request: ExportRequest,
+    planned: PlannedExport,
+    store: Store | None,
+    listen: Listener = silent,
+) -> None:
+    """Carry out a plan: files first, the one rename last.
+
+    Raises:
+        IngotError: nothing is published.
+        OSError: likewise.
+    """
+    write, place = planned.write, planned.place
+    threads = affordable(request.threads, request.max_memory, quantizes=planned.quantizes)
+    fs = store.fs if store is not None else FileSystem()
+    sizes = [file.nbytes for file in write.files]
+    check_room(fs, place.parent, sizes, "export")
+    listen(Planned(len(write.files), write.nbytes, 0, "file"))
+    blobs = [file for file in (*write.sources, *planned.documents) if file.is_blob]
+    with (
+        _held(store, request.source, blobs),
+        telling_room(fs, place.parent, sizes, "export"),
+        ExportDirectory(fs, place) as directory,
+    ):
+        write_export(write, directory, threads, listen, hashed=planned.documents)
+        for file in write.sources:
+            if not file.is_blob and not is_unchanged(file):
+                changed(file)
+        directory.publish()
+
+
+@contextlib.contextmanager
+def _inventory(
+    request: ExportRequest, store: Store | None, listen: Listener
+) -> Iterator[tuple[Inventory, tuple[SourceFile, ...]]]:
+    """Yield what is exported, and the blobs that tell about it."""
+    source = request.source
+    if isinstance(source, StoredModel):
+        assert store is not None, "a stored model is in a store"
+        from importer.sources.stored.source import layer_file, read_stored  # noqa: PLC0415
+
+        manifest = store.catalog.get(source.name).parse()
+        try:
+            inventory = read_stored(store, source.name)
+            yield inventory, (*inventory.files, layer_file(store, manifest.config))
+        except (InputError, UnsupportedError):
+            _check_blobs(store, manifest)  # what it says may not be what was stored
+            raise
+    elif isinstance(source, HubRepository):
+        from importer.hub.fetch import fetched  # noqa: PLC0415 - 5 ms that few exports need
+
+        with fetched(source, request.variant, listen, only_headers=False) as tree:
+            yield take_inventory(tree, request.variant), ()
+    else:
+        yield read_inventory(source, request.variant), ()
+
+
+def _check_blobs(store: Store, manifest: Manifest) -> None:
+    from store.quarantine import examine  # noqa: PLC0415 - few stores are damaged
+
+    for ref in dict.fromkeys(manifest.blobs):
+        if examine(store, ref.digest) is not None:
+            raise IntegrityError(
+                f"blob {ref.digest} of the stored model is damaged", code="E_BLOB_DIGEST"
+            )
+
+
+@contextlib.contextmanager
+def _held(store: Store | None, source: Source, files: Sequence[SourceFile]) -> Iterator[None]:
+    """Keep gc off the blobs that are read, where that is possible."""
+    with contextlib.ExitStack() as stack:
+        if store is not None and files:
+            try:
+                writer = stack.enter_context(store.writing(f"the export of {source}"))
+                pin_sources(writer, files)
+            except OSError as error:
+                # In a store that nobody of us can write to, none of us runs gc either.
+                if error.errno not in _READ_ONLY:
+                    raise
+        yield
+
+
+def _check_apart(place: Path, other: Path) -> None:
+    if place.is_relative_to(other) or other.is_relative_to(place):
+        raise UsageError(
+            f"the export's place `{printable(str(place))}` and `{printable(str(other))}` are "
+            "inside each other",
+            code="E_EXPORT_PLACE",
+        )

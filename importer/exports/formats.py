@@ -1,0 +1,17 @@
+"""The formats of exports that are written, one line each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from importer.exports.base import ExportFormat
+from importer.exports.huggingface import HuggingFace
+
+FORMATS: Final[Mapping[str, ExportFormat]] = MappingProxyType(
+    {
+        "hf": HuggingFace(),
+    }
+)
+"""By the word that chooses it."""

@@ -1,0 +1,188 @@
+"""Hugging Face's layout: the directory that `from_pretrained` loads."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from importer.codecs.cast import Cast
+from importer.codecs.grouped import Grouped
+from importer.codecs.spec import QuantSpec
+from importer.codecs.transcode import CopyParts, Recode
+from importer.exports.assembly import assemble
+from importer.exports.base import ExportOptions, Row, WritePlan
+from importer.exports.documents import (
+    QUANTIZATION_FILES,
+    QUANTIZATION_KEYS,
+    to_bytes,
+    with_dtype,
+    without_quantization,
+)
+from importer.exports.safetensors import Shard, Weight, index_of, make_shards, sliced
+from importer.planning.groups import unstacked
+from importer.planning.plan import Plan, TensorPlan
+from importer.recipes.options import QuantizeOptions, parse_options
+from importer.sources.document import CONFIG, Document
+from importer.sources.schemes.mlx_config import MlxConfig, Packed
+from importer.sources.tensor import SourceTensor
+from store.errors import IngotError, UsageError
+from store.tensorblob import BIAS, SCALE
+
+_SHARD: Final = 5 * 10**9
+_METADATA: Final[Mapping[str, str]] = {"format": "pt"}
+_WEIGHT: Final = ".weight"
+_MLX_PARTS: Final = {SCALE: ".scales", BIAS: ".biases"}
+_STACK: Final = 3
+
+
+class HuggingFace:
+    """Models, pipelines of diffusers, and sentence-transformers."""
+
+    def options(self, asked: ExportOptions) -> QuantizeOptions:
+        """Return a cast of every float where a dtype is asked for; else keep everything."""
+        if asked.quantize is not None:
+            raise UsageError(
+                "the format hf has plain floats and no types of the store", code="E_EXPORT_TYPE"
+            )
+        options = parse_options(None if asked.dtype is None else asked.dtype.lower())
+        return QuantizeOptions(options.target, base=options.base, stacked=False)
+
+    def plan(self, plan: Plan, asked: ExportOptions) -> WritePlan:
+        """Put every component into files of its own; change configurations that are wrong."""
+        shards: list[Shard] = []
+        rows: list[Row] = []
+        notes = []
+        documents: dict[str, bytes] = {}
+        dropped: dict[str, str] = {}
+        for component in plan.inventory.components:
+            tensors = [t for t in plan.tensors if t.sources[0].component == component]
+            if not tensors:
+                continue
+            config = plan.inventory.configs.get(component, {})
+            form = _Form(plan, tensors, config)
+            weights = sorted(form.weights(), key=lambda weight: weight.arrays[0].name.encode())
+            where = f"{component}/" if component else ""
+            stem = where + _stem(plan, where, config)
+            made = make_shards(stem, weights, asked.shard_size or _SHARD, _METADATA)
+            shards += made
+            if len(made) > 1:
+                documents[f"{stem}.safetensors.index.json"] = index_of(made, {}, 2)
+            rows += form.rows({w.name: s.file.path for s in made for w in s.weights})
+            if config:
+                documents |= _config(where + CONFIG, config, form, asked.dtype)
+            if form.is_plain:
+                dropped |= {where + name: _NO_LONGER for name in sorted(QUANTIZATION_FILES)}
+        if not plan.inventory.configs:
+            notes.append(f"the model has no `{CONFIG}`, which from_pretrained asks for")
+        return assemble(plan, shards, documents, dropped, rows, notes=notes)
+
+
+_NO_LONGER: Final = "says how weights were quantized, which are not any more"
+
+
+class _Form:
+    """The form in which the tensors of one component go out."""
+
+    def __init__(self, plan: Plan, tensors: list[TensorPlan], config: Document) -> None:
+        self._plan = plan
+        self._tensors = tensors
+        self._is_mlx = _is_of_mlx(tensors, config)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether no weight is stored as codes and scales."""
+        # What a scheme has joined and nobody asked to decode stays its arrays.
+        return (
+            not self._is_mlx
+            and all(
+                plan.part_of is None and not plan.sources[0].unjoined for plan in self._tensors
+            )
+            and (self._plan.inventory.scheme is None or self._plan.inventory.is_decoded)
+        )
+
+    def weights(self) -> Iterator[Weight]:
+        """Yield what becomes of each tensor."""
+        for plan in self._tensors:
+            (source,) = plan.sources
+            transcoder = plan.transcoder
+            if isinstance(transcoder, CopyParts):
+                if self._is_mlx:
+                    stem = plan.key.removesuffix(_WEIGHT)
+                    names = [stem + _MLX_PARTS.get(part.suffix, _WEIGHT) for part in plan.parts]
+                    yield Weight.of(plan.name, plan.shape, names, (source,), transcoder)
+                    continue
+                transcoder = Recode(source.decoder, Cast(source.dtype, source.dtype))
+            for one in self._experts(source):
+                name = one.own_name
+                yield Weight.of(one.name, one.shape, [name], (one,), transcoder)
+
+    def rows(self, files: Mapping[str, str]) -> Iterator[Row]:
+        """Yield a row for each tensor of the model.
+
+        Args:
+            files: path of the file, by the name of each weight.
+        """
+        made = {weight.name: weight for weight in self.weights()}
+        for plan in self._tensors:
+            (source,) = plan.sources
+            own = [made[one.name] for one in self._experts(source) if one.name in made]
+            own = own or [made[plan.name]]
+            before = plan.was_packed or plan.dtype
+            stays = len(own[0].arrays) > 1
+            after = before if stays else own[0].arrays[0].dtype
+            nbytes = sum(weight.nbytes for weight in own)
+            yield Row(plan.name, plan.shape, before, after, files[own[0].name], nbytes)
+
+    def _experts(self, source: SourceTensor) -> list[SourceTensor]:
+        """Return the experts of a stack that we made, or the tensor itself."""
+        if not self._plan.inventory.is_stacked or len(source.shape) != _STACK:
+            return [source]
+        keys = unstacked(source.own_name, source.shape[0])
+        if keys is None:
+            return [source]
+        prefix = f"{source.component}/" if source.component else ""
+        return list(sliced(source, [prefix + key for key in keys]))
+
+
+def _is_of_mlx(tensors: list[TensorPlan], config: Document) -> bool:
+    """Whether the source held every packed tensor as MLX does, as its configuration says."""
+    packed = [plan for plan in tensors if isinstance(plan.transcoder, CopyParts)]
+    if not packed or not QUANTIZATION_KEYS.intersection(config):
+        return False
+    with contextlib.suppress(IngotError):
+        types = MlxConfig(config)
+        if types.claim is None and not types.modules:
+            return False
+        agrees = all(_agrees(plan, types) for plan in packed)
+        types.check()
+        return agrees
+    return False
+
+
+def _agrees(plan: TensorPlan, types: MlxConfig) -> bool:
+    codec = plan.sources[0].decoder
+    assert isinstance(codec, Grouped), "a type of the store"
+    spec: QuantSpec = codec.spec
+    words, scales = (part.shape[-1] for part in plan.parts[:2])
+    module = plan.key.removesuffix(_WEIGHT)
+    packed = Packed(module, plan.name, words, scales, is_affine=spec.has_bias, is_runners=False)
+    return plan.key.endswith(_WEIGHT) and types.type_of(packed).spec == spec
+
+
+def _stem(plan: Plan, where: str, config: Document) -> str:
+    """Return how the library that loads a directory calls its weights."""
+    if "_class_name" in config:
+        return "diffusion_pytorch_model"
+    adapter = plan.inventory.file(f"{where}adapter_config.json") is not None
+    return "adapter_model" if adapter and not config else "model"
+
+
+def _config(path: str, config: Document, form: _Form, dtype: str | None) -> dict[str, bytes]:
+    """Return the configuration in place of the kept one, or nothing where that is right."""
+    made: Document = config
+    if form.is_plain:
+        made = without_quantization(made)
+    if dtype is not None:
+        made = with_dtype(made, dtype)
+    return {} if made == config else {path: to_bytes(made)}

@@ -1,0 +1,243 @@
+"""Files of safetensors as the library writes them, and their index."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from importer.codecs.base import Part, Shape, Transcoder
+from importer.exports.base import ExportFile, Piece
+from importer.sources.tensor import SourceTensor
+from store import limits
+from store.errors import InputError, UnsupportedError
+from store.tensorfile import ITEM_BITS, LENGTH_BYTES, METADATA
+from store.text import printable
+
+_ALIGNMENT: Final = 8
+_ORDER: Final = {dtype: number for number, dtype in enumerate(ITEM_BITS)}
+"""The library puts the data of larger elements first; `ITEM_BITS` has its order of dtypes."""
+
+
+class Array(NamedTuple):
+    """One array of an export: what it is called, and the part of a tensor that it holds."""
+
+    name: str
+    dtype: str
+    shape: Shape
+    nbytes: int
+
+
+class Weight(NamedTuple):
+    """A tensor of an export: its arrays, and the sources that follow each other in them.
+
+    Attributes:
+        name: of the tensor, for people.
+        arrays: one for each part that the transcoder makes.
+        sources: alike in shape; of several, each is a slice of every array.
+    """
+
+    name: str
+    arrays: tuple[Array, ...]
+    sources: tuple[SourceTensor, ...]
+    transcoder: Transcoder
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        shape: Shape,
+        names: Sequence[str],
+        sources: tuple[SourceTensor, ...],
+        transcoder: Transcoder,
+    ) -> Weight:
+        """Return the weight of some sources.
+
+        Args:
+            name: for people.
+            shape: of all sources together.
+            names: one for each part, in the order of the transcoder's.
+        """
+        parts: tuple[Part, ...] = transcoder.parts(shape)
+        arrays = (
+            Array(called, part.dtype, part.shape, part.nbytes)
+            for called, part in zip(names, parts, strict=True)
+        )
+        return cls(name, tuple(arrays), sources, transcoder)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(array.nbytes for array in self.arrays)
+
+
+class Shard(NamedTuple):
+    """A file of weights: where each array is in it."""
+
+    file: ExportFile
+    weights: tuple[Weight, ...]
+    offsets: Mapping[str, int]
+
+    def pieces(self, number: int) -> Iterator[Piece]:
+        """Yield what fills the file.
+
+        Args:
+            number: of the file among those of the export.
+        """
+        for weight in self.weights:
+            count = len(weight.sources)
+            for index, source in enumerate(weight.sources):
+                places = tuple(
+                    (
+                        self.offsets[array.name] + array.nbytes // count * index,
+                        array.nbytes // count,
+                    )
+                    for array in weight.arrays
+                )
+                extents = tuple(array.extent for array in source.arrays)
+                yield Piece(
+                    source.name, source.shape, extents, weight.transcoder, number, places
+                )
+
+
+def make_shards(
+    stem: str, weights: Iterable[Weight], size: int, metadata: Mapping[str, str]
+) -> list[Shard]:
+    """Share weights among files, in their order, as huggingface_hub does.
+
+    One that is larger than `size` has a file of its own.
+
+    Args:
+        stem: path of the files, as in `model` for `model-00001-of-00002.safetensors`.
+        weights: sorted.
+        size: bytes of arrays in a file, at most.
+        metadata: of every file.
+
+    Raises:
+        InputError: two arrays would have one name.
+        UnsupportedError: a file would have a longer header than the format allows.
+    """
+    shards: list[list[Weight]] = []
+    current: list[Weight] = []
+    filled = 0
+    for weight in weights:
+        if weight.nbytes > size:
+            shards.append([weight])
+            continue
+        if filled + weight.nbytes > size:
+            shards.append(current)
+            current, filled = [], 0
+        current.append(weight)
+        filled += weight.nbytes
+    if current:
+        shards.append(current)
+    _check_names(weight for shard in shards for weight in shard)
+    count = len(shards)
+    return [
+        _shard(f"{stem}{_suffix(number, count)}.safetensors", tuple(shard), metadata)
+        for number, shard in enumerate(shards, 1)
+    ]
+
+
+def index_of(shards: Sequence[Shard], extra: Mapping[str, int], indent: int) -> bytes:
+    """Return the index of some files: the name of each array's file, sorted by array.
+
+    Args:
+        extra: more of the metadata, after the total size.
+        indent: columns.
+    """
+    total = sum(weight.nbytes for shard in shards for weight in shard.weights)
+    places = {
+        array.name: shard.file.path.rpartition("/")[2]
+        for shard in shards
+        for weight in shard.weights
+        for array in weight.arrays
+    }
+    document = {
+        "metadata": {"total_size": total, **extra},
+        "weight_map": dict(sorted(places.items())),
+    }
+    return json.dumps(document, indent=indent).encode()
+
+
+def encode_header(arrays: Sequence[Array], metadata: Mapping[str, str]) -> bytes:
+    """Return length and header of a file, byte for byte as the safetensors library writes it.
+
+    The store's own blobs follow Ollama instead (`store.tensorfile.encode_header`).
+
+    Args:
+        arrays: in the order of their data.
+        metadata: of the file.
+    """
+    document: dict[str, object] = {METADATA: dict(sorted(metadata.items()))}
+    offset = 0
+    for array in arrays:
+        document[array.name] = {
+            "dtype": array.dtype,
+            "shape": list(array.shape),
+            "data_offsets": [offset, offset + array.nbytes],
+        }
+        offset += array.nbytes
+    text = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % _ALIGNMENT)
+    return struct.pack("<Q", len(text)) + text
+
+
+def sliced(tensor: SourceTensor, names: Sequence[str]) -> Iterator[SourceTensor]:
+    """Yield the slices of a tensor along its first axis, as tensors of their own.
+
+    Args:
+        tensor: whose arrays all have that axis.
+        names: one for each slice.
+    """
+    count = len(names)
+    for index, name in enumerate(names):
+        arrays = tuple(
+            array._replace(
+                name=name,
+                shape=array.shape[1:],
+                offset=array.offset + array.nbytes // count * index,
+                nbytes=array.nbytes // count,
+            )
+            for array in tensor.arrays
+        )
+        yield tensor._replace(name=name, shape=tensor.shape[1:], arrays=arrays)
+
+
+def _suffix(number: int, count: int) -> str:
+    return f"-{number:05d}-of-{count:05d}" if count > 1 else ""
+
+
+def _shard(path: str, weights: tuple[Weight, ...], metadata: Mapping[str, str]) -> Shard:
+    arrays = sorted(
+        (array for weight in weights for array in weight.arrays),
+        key=lambda array: (-_ORDER[array.dtype], array.name.encode()),
+    )
+    head = encode_header(arrays, metadata)
+    if len(head) - LENGTH_BYTES > limits.HEADER_BYTES:
+        raise UnsupportedError(
+            f"`{path}` would have a header of {len(head)} bytes, the format's limit is "
+            f"{limits.HEADER_BYTES}",
+            code="E_LIMIT",
+            hint="Ask for smaller files",
+        )
+    offsets, offset = {}, len(head)
+    for array in arrays:
+        offsets[array.name] = offset
+        offset += array.nbytes
+    return Shard(ExportFile(path, offset, head), weights, offsets)
+
+
+def _check_names(weights: Iterable[Weight]) -> None:
+    seen: dict[str, str] = {}
+    for weight in weights:
+        for array in weight.arrays:
+            if array.name in seen or array.name == METADATA:
+                other = seen.get(array.name, METADATA)
+                raise InputError(
+                    f"`{printable(weight.name)}` and `{printable(other)}` would both be "
+                    f"`{printable(array.name)}` in the export",
+                    code="E_NAME_COLLISION",
+                )
+            seen[array.name] = weight.name

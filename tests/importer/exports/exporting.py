@@ -1,0 +1,78 @@
+"""Do what `ingot export` does, without the command line."""
+
+from __future__ import annotations
+
+from safetensors import safe_open
+
+from importer.exports.base import ExportOptions
+from importer.exports.export import ExportRequest, export_model, plan_export
+from importer.recipes.options import parse_options
+from importer.sources.location import StoredModel
+from store import ModelName
+
+
+def planned(store, dest, to="hf", *, name="m", source=None, **asked):
+    """Plan an export of a stored model, or of a source; `asked` are words of the command."""
+    quantize = None
+    if asked.keys() & {"q", "recipe", "group_size"}:
+        quantize = parse_options(
+            asked.pop("q", None),
+            group_size=asked.pop("group_size", None),
+            recipe=asked.pop("recipe", None),
+            stacked=False,
+        )
+    options = ExportOptions(quantize, asked.pop("dtype", None), asked.pop("shard_size", None))
+    request = ExportRequest(
+        source or StoredModel(ModelName.parse(name)),
+        dest,
+        to,
+        options,
+        **{"threads": 2, **asked},
+    )
+    return request, plan_export(request, store)
+
+
+def export(store, dest, to="hf", **asked):
+    """Export a stored model; give the plan's files."""
+    request, plan = planned(store, dest, to, **asked)
+    export_model(request, plan, store)
+    return plan.write
+
+
+def arrays(directory):
+    """Name -> dtype, shape and bytes of every array below a directory, by the library."""
+    found = {}
+    for path in sorted(directory.rglob("*.safetensors")):
+        prefix = str(path.parent.relative_to(directory))
+        with safe_open(path, "np") as file:
+            names = list(file.keys())
+        header, start, data = header_of(path)
+        for name in names:
+            entry = header[name]
+            begin, end = entry["data_offsets"]
+            key = name if prefix == "." else f"{prefix}/{name}"
+            assert key not in found
+            found[key] = (
+                entry["dtype"],
+                tuple(entry["shape"]),
+                data[start + begin : start + end],
+            )
+    return found
+
+
+def header_of(path):
+    """The header of a file, where its data begins, and the file."""
+    import json
+
+    data = path.read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    return json.loads(data[8 : 8 + length]), 8 + length, data
+
+
+def tree(directory):
+    """Path -> bytes of every file."""
+    return {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in sorted(directory.rglob("*"))
+        if path.is_file()
+    }
