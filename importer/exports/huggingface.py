@@ -9,7 +9,7 @@ from typing import Final
 from importer.codecs.cast import Cast
 from importer.codecs.grouped import Grouped
 from importer.codecs.spec import QuantSpec
-from importer.codecs.transcode import CopyParts, Recode
+from importer.codecs.transcode import CopyParts, CopyScaled, KeepBlocks, Recode
 from importer.exports.assembly import assemble
 from importer.exports.base import ExportOptions, Row, WritePlan
 from importer.exports.documents import (
@@ -34,6 +34,8 @@ _METADATA: Final[Mapping[str, str]] = {"format": "pt"}
 _WEIGHT: Final = ".weight"
 _MLX_PARTS: Final = {SCALE: ".scales", BIAS: ".biases"}
 _STACK: Final = 3
+KEEPING: Final = (CopyParts, CopyScaled, KeepBlocks)
+"""What moves codes that are stored as the store stores them."""
 
 
 class HuggingFace:
@@ -106,7 +108,7 @@ class _Form:
         for plan in self._tensors:
             (source,) = plan.sources
             transcoder = plan.transcoder
-            if isinstance(transcoder, CopyParts):
+            if isinstance(transcoder, KEEPING):
                 if self._is_mlx:
                     stem = plan.key.removesuffix(_WEIGHT)
                     names = [stem + _MLX_PARTS.get(part.suffix, _WEIGHT) for part in plan.parts]
@@ -147,7 +149,7 @@ class _Form:
 
 def _is_of_mlx(tensors: list[TensorPlan], config: Document) -> bool:
     """Whether the source held every packed tensor as MLX does, as its configuration says."""
-    packed = [plan for plan in tensors if isinstance(plan.transcoder, CopyParts)]
+    packed = [plan for plan in tensors if isinstance(plan.transcoder, KEEPING)]
     if not packed or not QUANTIZATION_KEYS.intersection(config):
         return False
     with contextlib.suppress(IngotError):
@@ -162,7 +164,8 @@ def _is_of_mlx(tensors: list[TensorPlan], config: Document) -> bool:
 
 def _agrees(plan: TensorPlan, types: MlxConfig) -> bool:
     codec = plan.sources[0].decoder
-    assert isinstance(codec, Grouped), "a type of the store"
+    if not isinstance(codec, Grouped):
+        return False
     spec: QuantSpec = codec.spec
     words, scales = (part.shape[-1] for part in plan.parts[:2])
     module = plan.key.removesuffix(_WEIGHT)
