@@ -32,6 +32,17 @@ def plan_lines(name: str, plan: Plan, new: list[Job]) -> Iterator[str]:
     facts = plan.classification
     yield f"plan for {name}: {facts.kind}{_in_words(facts.architecture)}"
     yield ""
+    yield from _tensor_lines(plan) if plan.inventory.whole is None else _whole_lines(plan)
+    yield _new_bytes(plan, new)
+    yield from _file_lines(plan)
+    for warning in plan.warnings:
+        yield ""
+        yield f"warning: {printable(warning, 1000)}"
+
+
+def _tensor_lines(plan: Plan) -> Iterator[str]:
+    """Yield what becomes of the tensors, and where they run."""
+    facts = plan.classification
     if not plan.recipe.is_plain or facts.is_packed:
         yield from _classes(plan)
         yield ""
@@ -51,11 +62,22 @@ def plan_lines(name: str, plan: Plan, new: list[Job]) -> Iterator[str]:
         yield experts
     if (runs := runs_of_plan(plan)) is not None:
         yield f"runs in {words(runs)}"
-    yield _new_bytes(plan, new)
-    yield from _file_lines(plan)
-    for warning in plan.warnings:
-        yield ""
-        yield f"warning: {printable(warning, 1000)}"
+
+
+def _whole_lines(plan: Plan) -> Iterator[str]:
+    """Yield the types of the tensors that are in files that are kept whole."""
+    totals: dict[str, _Total] = {}
+    for tensor in plan.inventory.tensors:
+        total = totals.setdefault(tensor.stored_as or tensor.dtype, _Total())
+        total.tensors += 1
+        total.nbytes += tensor.nbytes
+    rows = [("TYPE", "TENSORS", "BYTES")]
+    rows += [
+        (kind, f"{total.tensors:,}", f"{total.nbytes:,}")
+        for kind, total in sorted(totals.items(), key=lambda item: -item[1].nbytes)
+    ]
+    yield from table(rows, right=(1, 2))
+    yield ""
 
 
 def _file_lines(plan: Plan) -> Iterator[str]:

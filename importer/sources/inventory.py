@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from importer.sources.base import Contents, Selection
+from importer.formats.content import content_of
+from importer.sources.base import HEAD_BYTES, Contents, Selection
 from importer.sources.completeness import no_variant, no_weights
 from importer.sources.containers import FORMATS
 from importer.sources.document import CONFIG, Document, read_document
-from importer.sources.file import SourceFile
+from importer.sources.file import SourceFile, opened, read_bytes
 from importer.sources.joining import declared, join
 from importer.sources.roles import LeftOut
 from importer.sources.selection import choose
@@ -246,16 +247,25 @@ def _fallen_back(
         )
 
 
+def _unread(file: SourceFile) -> UnsupportedError:
+    """Return the error for a single file, which says what the file is."""
+    with opened(file) as descriptor:
+        what = content_of(read_bytes(file, descriptor, 0, min(HEAD_BYTES, file.size)))
+    is_what = what or "not in a format that ingot knows"
+    return UnsupportedError(
+        f"`{printable(file.name)}` is {is_what}, expected a file of weights",
+        code="E_FORMAT",
+        hint="A source is a directory with a checkpoint, or a file of safetensors, PyTorch, "
+        "GGUF, ONNX or UQFF",
+    )
+
+
 def _single_file(tree: Tree, variant: str | None, *, as_arrays: bool, apart: bool) -> Inventory:
     # Of a split the others, too, wherever the one that was named is in its order.
     file, *rest = tree.files
     role = file.role
     if not role.is_weights or role.weights is None:
-        raise UnsupportedError(
-            f"`{printable(file.name)}` is not in a format that ingot reads yet",
-            code="E_FORMAT",
-            hint="A source is a directory with safetensors weights, or a `.safetensors` file",
-        )
+        raise _unread(file)
     if variant is not None and not role.weights.is_of(variant):
         no_variant(variant)
     files = {one.path: one for one in sorted((file, *rest), key=lambda one: one.path)}

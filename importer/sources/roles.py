@@ -72,16 +72,32 @@ _UNREAD: Final = (
     _UnreadFormat("Keras", Naming((".h5",), ("tf_model",))),
     _UnreadFormat("Flax", Naming((".msgpack",), ("flax_model", "diffusion_flax_model"))),
     _UnreadFormat("rust-bert", Naming((".ot",), ("rust_model",))),
+    _UnreadFormat("Keras", Naming((".keras", ".hdf5"))),
+    _UnreadFormat("TensorFlow", Naming((".pb", ".tflite", ".ckpt.index", ".ckpt.meta"))),
+    _UnreadFormat("NumPy", Naming((".npz",))),
+    _UnreadFormat("a pickle", Naming((".pkl", ".pickle", ".joblib", ".dill"))),
+    _UnreadFormat("Paddle", Naming((".pdparams", ".pdopt", ".pdiparams", ".pdmodel"))),
+    _UnreadFormat("Core ML", Naming((".mlmodel",))),
+    _UnreadFormat("NeMo", Naming((".nemo",))),
+    _UnreadFormat("TorchServe", Naming((".mar",))),
+    _UnreadFormat("TensorRT", Naming((".engine", ".trt", ".plan"))),
+    _UnreadFormat("MXNet", Naming((".params",))),
+    _UnreadFormat("Caffe", Naming((".caffemodel",))),
+    _UnreadFormat("GGML", Naming((".ggml", ".ggjt"))),
 )
 _UNREAD_SUFFIXES: Final = tuple(
     suffix for unread in _UNREAD for suffix in unread.naming.suffixes
 )
 _KEPT: Final = {media: FileRole(media) for media in MediaType}
 _OTHER_DIRECTORIES: Final = frozenset({"onnx", "openvino"})
+_BUNDLES: Final = (".mlpackage", ".mlmodelc")
+"""Directories that are one model of Core ML each."""
 _NOT_WEIGHTS: Final = (
     (re.compile(r"optimizer\..*", re.IGNORECASE), "optimizer state"),
     # Of llama-imatrix; models that were made with one have their type in the name.
     (re.compile(r"(.*[-._])?imatrix\.gguf", re.IGNORECASE), "importance matrix"),
+    # Of TensorFlow: `variables.index`, `model.ckpt.data-00000-of-00001`.
+    (re.compile(r".+\.data-\d{5}-of-\d{5}|variables\.index"), OTHER_FORMAT),
 )
 """Names of files that are not weights in a format that has weights, too."""
 EXPORTS: Final = "onnx"
@@ -131,6 +147,8 @@ def _beside(
     if ".onnx" in name and (match := _DATA.fullmatch(name)):
         data_of = "/".join((*directories, match["graph"]))
         return FileRole(reason="data of an ONNX file that was not selected", data_of=data_of)
+    if any(directory.endswith(_BUNDLES) for directory in directories):
+        return FileRole(reason=OTHER_FORMAT)
     if _OTHER_DIRECTORIES.isdisjoint(directories):
         return None
     is_export = directories[-1] == EXPORTS and _OTHER_DIRECTORIES.isdisjoint(directories[:-1])

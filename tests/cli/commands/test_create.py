@@ -19,6 +19,7 @@ from tests.importer.builders import (
     safetensors,
     write,
 )
+from tests.importer.formats.gguf.builders import GOOD as GGUF
 
 LLAMA, MOE = MODELS / "tiny-llama", MODELS / "tiny-moe"
 
@@ -408,3 +409,16 @@ def test_a_real_model_is_created_and_shown(store):
     assert "BertModel" in shown
     assert "22,713,216" in shown
     assert check_store(store) == []
+
+
+def test_the_plan_of_a_gguf_file_shows_its_types(store, tmp_path):
+    source = write(tmp_path / "s", {"x.gguf": GGUF, "README.md": b"#"})
+
+    shown = run("create", "m", source, "--dry-run", store=store).succeeded().stdout
+
+    assert "Q4_0          1       36\n" in shown
+    assert "kept whole, as a GGUF model:\n  x.gguf    model    " in shown
+    assert "files kept:\n  README.md    1 B\n" in shown
+    assert "no Ollama runs this" not in run("create", "m", source, store=store).stderr
+    run("create", "m", source, "--unpack", store=store).succeeded()
+    assert "blk.0.ffn_up.weight" in run("show", "m", "--tensors", store=store).stdout

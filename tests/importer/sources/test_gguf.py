@@ -171,7 +171,7 @@ def test_ollamas_own_models_are_sources(store):
     found = describe(store, ModelName.parse("theirs"))
     create(store, StoredModel(ModelName.parse("theirs")))
 
-    assert layers(store) == [("model", ""), ("projector", "")]
+    assert layers(store) == [("model", ""), ("projector", ""), ("template", "")]
     assert {one.layer for one in found.tensors} == {"model", "projector"}
     assert found.capabilities == ("completion", "vision")
     assert found.parameters == 512 + 2048 + 64 + 16

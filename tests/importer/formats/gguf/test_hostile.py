@@ -46,7 +46,7 @@ def texts(count, length):
 
 HUGE = [2**31, 2**32, 2**62, 2**63 - 1, 2**63, 2**64 - 1]
 ROWS = {
-    "empty": (b"", 3, "nothing in it says what it is"),
+    "empty": (b"", 3, "is an empty file"),
     "a magic alone": (b"GGUF", 3, "4 bytes expected"),
     "a version alone": (GOOD[:8], 3, "8 bytes expected"),
     "one count": (GOOD[:16], 3, "8 bytes expected"),

@@ -60,7 +60,7 @@ GRAPH_ENDS = len(GOOD) - len(field(8, field(2, 17)))
 SHORT = b"\xff" * 9 + b"\x02"
 SPARSE = field(1, tensor("s", dims=(2,), data=field(9, bytes(8)))) + field(3, 4)
 WIRE = {
-    "nothing": (b"", 3, "no graph"),
+    "nothing": (b"", 3, "an empty file"),
     "no graph": (field(1, 8) + field(2, "x"), 3, "no graph"),
     "two graphs": (GOOD + field(7, graph()), 3, "two fields `graph`"),
     "a number that does not end": (b"\x08\x80", 3, "in the middle of a number"),

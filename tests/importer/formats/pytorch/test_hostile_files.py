@@ -178,8 +178,9 @@ CONTENTS = {
     b"\x80\x04N.": "a pickle of Python's",
     b"\x80\x02}.": "a pickle of Python's",
     bytes(257) + b"ustar": "a tar archive",
-    b"": "nothing in it says",
-    b"hello": "nothing in it says",
+    b"": "an empty file",
+    b"hello": "a text",
+    b"\0\1\2": "nothing in it says",
 }
 
 
