@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 
 class Layout:
     """A decoder of one array whose elements are the tensor's, in another order or spelling.
@@ -10,3 +12,4 @@ class Layout:
     """
 
     __slots__ = ()
+    is_plain: ClassVar[bool] = True

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
-from importer.codecs.base import KernelSpec, Operation, Runtime, Shape, Span
+from importer.codecs.base import Decoder, KernelSpec, Operation, Runtime, Shape, Span
 from store.fs import Buffer
 from store.tensorfile import ITEM_BITS
 
@@ -19,6 +19,7 @@ class Plain:
     """Reads one array whose elements are the tensor's."""
 
     value_dtype: str
+    is_plain: ClassVar[bool] = True
 
     def unit(self, shape: Shape) -> int:  # noqa: ARG002 - the contract
         """Return 1, or for elements smaller than a byte as many as fill whole bytes."""
@@ -44,3 +45,11 @@ class Plain:
     def kernels(self, operation: Operation) -> tuple[KernelSpec, ...]:  # noqa: ARG002
         """Return none."""
         return ()
+
+
+def is_plain(decoder: Decoder) -> bool:
+    """Return whether a decoder gives values as they are stored, in whatever order.
+
+    It says so itself: `is_plain`.
+    """
+    return bool(getattr(decoder, "is_plain", False))

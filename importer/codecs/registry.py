@@ -9,8 +9,7 @@ from typing import cast
 from importer.codecs.base import Blocks, Codec, Coded, Decoder, Shape, Transcoder
 from importer.codecs.cast import Cast
 from importer.codecs.global_scaled import GlobalNvfp4
-from importer.codecs.layout import Layout
-from importer.codecs.plain import Plain
+from importer.codecs.plain import Plain, is_plain
 from importer.codecs.spec import FloatType, QuantSpec, Target
 from importer.codecs.transcode import (
     Copy,
@@ -46,7 +45,9 @@ def stored_type(decoder: Decoder) -> QuantSpec | None:
 
 def has_blocks(decoder: Decoder) -> bool:
     """Return whether the store keeps the blocks that a decoder reads, under its name."""
-    return hasattr(decoder, "stored_shape")
+    return (
+        hasattr(decoder, "stored_shape") or getattr(decoder, "blocks_moved", None) is not None
+    )
 
 
 def type_held(decoder: Decoder, shape: Shape) -> QuantSpec | None:
@@ -89,9 +90,11 @@ def _keeping(decoder: Decoder) -> Transcoder:
         return CopyScaled(decoder)
     if stored is not None:
         return CopyParts(codec_for(stored, dtype))
-    if isinstance(decoder, Layout):
-        return Gather(decoder)
-    if has_blocks(decoder):
+    if is_plain(decoder):
+        return Copy(dtype) if isinstance(decoder, Plain) else Gather(decoder)
+    assert has_blocks(decoder), "the arrays of a scheme are kept one by one"
+    if hasattr(decoder, "stored_shape"):
         return KeepBlocks(cast("Blocks", decoder))
-    assert isinstance(decoder, Plain), "the arrays of a scheme are kept one by one"
-    return Copy(dtype)
+    from importer.codecs.moved import MoveBlocks, Rearranged  # noqa: PLC0415 - few need it
+
+    return MoveBlocks(cast("Rearranged", decoder))

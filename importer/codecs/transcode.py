@@ -114,10 +114,10 @@ class Recode:
 
 @dataclass(frozen=True, slots=True)
 class Gather:
-    """Keeps the values of an array that has them in another order or spelling.
+    """Keeps the values of arrays that have them in another order or spelling.
 
     Attributes:
-        decoder: one that is a `Layout`.
+        decoder: gives values as they are stored: `importer.codecs.plain.is_plain`.
     """
 
     decoder: Decoder
@@ -146,8 +146,8 @@ class Gather:
         return Encoded((self.decoder.decode(arrays, shape, elements, runtime),))
 
     def kernels(self) -> tuple[KernelSpec, ...]:
-        """Return none."""
-        return ()
+        """Return the decoder's."""
+        return self.decoder.kernels(Operation.DECODE)
 
 
 @dataclass(frozen=True, slots=True)

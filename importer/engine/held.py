@@ -102,7 +102,7 @@ def blobs_that_stay(store: Store, plan: Plan) -> list[BlobRef | None]:
 
 def _blob_that_stays(store: Store, job: Job) -> BlobRef | None:
     if isinstance(job, FilePlan):
-        return next(_refs([job.file]))
+        return next(_refs([job.file])) if job.file.maker is None else None
     arrays = [array for tensor in job.tensors for one in tensor.sources for array in one.arrays]
     is_kept = all(isinstance(tensor.transcoder, Copy | CopyParts) for tensor in job.tensors)
     file = arrays[0].file

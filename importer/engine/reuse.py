@@ -90,7 +90,7 @@ class Reuse:
         return [self._present(job, known) for job in jobs]
 
     def _present(self, job: Job, known: Mapping[str, Pieces]) -> BlobRef | None:
-        noted = [known[file.path].get((at, size)) for file, at, size in extents_of(job)]
+        noted = [known.get(file.path, {}).get((at, size)) for file, at, size in extents_of(job)]
         found = [Fingerprint(digest) for digest in noted if digest is not None]
         ref = self.look_up(job, found) if len(found) == len(noted) else None
         return ref if ref is not None and self._store.blobs.is_known_good(ref) else None
@@ -108,7 +108,7 @@ class Reuse:
     def note(self, job: Job, fingerprints: Sequence[Fingerprint], ref: BlobRef) -> None:
         """Remember what a job gave."""
         for extent, found in zip(extents_of(job), fingerprints, strict=True):
-            if found.is_in_order:
+            if found.is_in_order and extent.file.maker is None:
                 place = extent.file.location, extent.offset, extent.nbytes
                 self._memo.note_piece(*place, found.digest)
         form = self._form(job)

@@ -147,7 +147,7 @@ def _origin(inventory: Inventory) -> Iterator[tuple[str, Json]]:
 
 def _sources(plan: Plan) -> Iterator[SourceFile]:
     """Yield the files that the model is made from, sorted bytewise by path."""
-    files = {file.file.path: file.file for file in plan.files}
+    files = {file.file.path: file.file for file in plan.files if file.file.maker is None}
     if plan.inventory.model is None:
         files |= {file.path: file for file in plan.inventory.weights}
     for path in sorted(files, key=str.encode):

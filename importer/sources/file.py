@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple, NoReturn
+from typing import Final, NamedTuple, NoReturn, Protocol
 
 from importer.sources.roles import FileRole
 from store.errors import InputError, StorageError
@@ -40,6 +41,14 @@ class Identity:
         return cls(seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
 
 
+class Maker(Protocol):
+    """Makes the content of a file that stands nowhere: a frozen value, the same every time."""
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the content from the start."""
+        ...
+
+
 UNKNOWN: Final = FileRole(reason="of no known role")
 
 
@@ -54,6 +63,7 @@ class SourceFile:
         role: what the file is to the model; by default nothing that is known.
         is_blob: whether it is a blob of the store, named by its digest. A writer may put
             another file with the same bytes in its place at any time.
+        maker: makes the content of a file that is not in the source, but made of it.
     """
 
     path: str
@@ -62,6 +72,7 @@ class SourceFile:
     sha256: str | None = None
     role: FileRole = UNKNOWN
     is_blob: bool = False
+    maker: Maker | None = None
 
     @property
     def size(self) -> int:
@@ -109,6 +120,13 @@ def opened(file: SourceFile) -> Iterator[int]:
     Raises:
         InputError: it has changed.
     """
+    if file.maker is not None:
+        with tempfile.TemporaryFile() as made:
+            for piece in file.maker.pieces():
+                made.write(piece)
+            made.flush()
+            yield made.fileno()
+        return
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         descriptor = os.open(file.location, flags)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -79,8 +79,8 @@ class Inventory:
 
     @property
     def all_files(self) -> tuple[SourceFile, ...]:
-        """Everything that becomes part of the model: weights, and files that are kept."""
-        return (*self.weights, *self.files)
+        """Everything in the source that becomes part of the model: weights, and kept files."""
+        return (*self.weights, *(file for file in self.files if file.maker is None))
 
     def config_of(self, tensor: SourceTensor) -> Document:
         """Return the `config.json` of a tensor's component, or of the whole source."""
@@ -162,8 +162,8 @@ def take_inventory(
     notes = (*tree.notes, *found.notes, *_fallen_back(choice.weights, contents, variant))
     return replace(
         found,
-        files=files,
-        configs=configs,
+        files=merged(files, found.files),
+        configs=configs or found.configs,
         left_out=tuple(
             LeftOut(*one) for one in sorted(left_out.items()) if one[0] not in taken
         ),
@@ -180,7 +180,7 @@ def of_contents(
     as_arrays: bool,
     apart: bool,
 ) -> Inventory:
-    """Return the inventory of weights alone, without files.
+    """Return the inventory of weights alone, with no file but those made of them.
 
     Args:
         tree: whose root and origin are the inventory's.
@@ -192,8 +192,6 @@ def of_contents(
     metadata = {
         path: said for part in contents.values() for path, said in part.metadata.items()
     }
-    known = {directory: part.joined for directory, part in contents.items()}
-    made = join(parts, configs, metadata, known, as_arrays=as_arrays)
     weights = [file for part in contents.values() for file in part.files]
     could_be_whole = contents[""].whole if contents.keys() == {""} else None
     whole = None if apart or could_be_whole is None else could_be_whole
@@ -201,10 +199,19 @@ def of_contents(
         whole = None
     if whole is None and could_be_whole is not None and could_be_whole.why_whole:
         raise UnsupportedError(could_be_whole.why_whole, code="E_ONLY_WHOLE")
+    renamed = None
+    if could_be_whole is not None and whole is None and contents[""].headers:
+        from importer.sources.gguf_apart import take_apart  # noqa: PLC0415 - few sources are
+
+        renamed = take_apart(contents[""], has_config="" in configs)
+        parts = {"": renamed.tensors}
+        configs = configs or renamed.configs
+    known = {directory: part.joined for directory, part in contents.items()}
+    made = join(parts, configs, metadata, known, as_arrays=as_arrays)
     return Inventory(
         root=tree.root,
         tensors=made.tensors,
-        files=(),
+        files=merged((), renamed.files) if renamed is not None else (),
         weights=tuple(sorted(weights, key=lambda file: file.path)),
         left_out=(),
         components=tuple(contents),
@@ -213,6 +220,7 @@ def of_contents(
         notes=(
             *(note for part in contents.values() for note in part.notes),
             *_why_apart(could_be_whole, asked=apart),
+            *(renamed.notes if renamed is not None else ()),
             *made.notes,
         ),
         scheme=made.scheme,
@@ -221,6 +229,12 @@ def of_contents(
         whole=whole,
         is_apart=could_be_whole is not None and whole is None,
     )
+
+
+def merged(files: Iterable[SourceFile], made: Iterable[SourceFile]) -> tuple[SourceFile, ...]:
+    """Return kept files and those made of weights, sorted; a file of the source goes first."""
+    found = {file.path: file for file in made} | {file.path: file for file in files}
+    return tuple(found[path] for path in sorted(found))
 
 
 def _why_apart(could_be_whole: WholeModel | None, *, asked: bool) -> Iterator[str]:

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from importer.codecs.base import Decoder, Shape
-from importer.codecs.layout import Layout
-from importer.codecs.plain import Plain
+from importer.codecs.plain import Plain, is_plain
 from importer.codecs.registry import has_blocks, stored_type
 from importer.sources.file import Extent, SourceFile
 
@@ -76,8 +75,8 @@ class SourceTensor(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Whether its values are stored in one array, in whatever order or spelling."""
-        return isinstance(self.decoder, (Plain, Layout))
+        """Whether its values are stored as they are, in whatever order or spelling."""
+        return is_plain(self.decoder)
 
     @property
     def is_ours(self) -> bool:

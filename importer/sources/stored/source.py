@@ -15,7 +15,7 @@ from importer.codecs.registry import codec_for
 from importer.codecs.spec import QUANT_TYPES, VALUE_DTYPES, QuantSpec
 from importer.sources.document import CONFIG, Document, read_document
 from importer.sources.file import Identity, SourceFile
-from importer.sources.inventory import Inventory, of_contents
+from importer.sources.inventory import Inventory, merged, of_contents
 from importer.sources.joining import declared, join, scheme_among
 from importer.sources.roles import FileRole, LeftOut
 from importer.sources.stored.record import ModelRecord, read_record
@@ -80,10 +80,10 @@ def read_stored(store: Store, name: ModelName, *, apart: bool = True) -> Invento
         found = of_contents(tree, {"": whole}, configs, as_arrays=False, apart=apart)
     return replace(
         found,
-        files=tuple(sorted(files, key=lambda file: file.path)),
+        files=merged(files, found.files),
         left_out=tuple(left_out),
         components=components,
-        configs=configs,
+        configs=configs or found.configs,
         model=stored.digest,
         use=tuple(_use(store, manifest)),
         words=_words(store, manifest.config),

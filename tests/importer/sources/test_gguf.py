@@ -153,7 +153,7 @@ def test_a_stored_model_is_a_source(tmp_path, store):
     first, copy = (store.catalog.get(ModelName.parse(one)).parse() for one in ("m", "copy"))
     assert copy.layers == first.layers
     quantized = describe(store, ModelName.parse("int4"))
-    assert [one.type_name for one in quantized.tensors] == ["F32", "int4", "F16"]
+    assert [one.type_name for one in quantized.tensors] == ["F16", "F32", "int4"]
     assert compare(store, ModelName.parse("int4"), StoredModel(NAME)).findings == ()
 
 
@@ -315,8 +315,8 @@ def test_a_split_is_found_by_any_of_its_files(tmp_path, store, number):
     create(store, StoredModel(NAME), "again")
 
     assert sorted(layer for layer in layers(store) if layer[0] == "tensor") == [
-        ("tensor", "blk.0.ffn_up.weight"),
-        ("tensor", "token_embd.weight"),
+        ("tensor", "model.embed_tokens.weight"),
+        ("tensor", "model.layers.0.mlp.up_proj.weight"),
     ]
     assert config(store)["model_format"] == "safetensors"
 
@@ -384,7 +384,7 @@ def test_names_alone_need_no_labels(tmp_path):
 
 
 def test_bytes_after_the_end_are_told(tmp_path):
-    found = read_inventory(write(tmp_path, {"x.gguf": MODEL + bytes(99)}))
+    found = read_inventory(write(tmp_path, {"x.gguf": MODEL + bytes(99)}), apart=False)
 
     assert found.notes == ("`x.gguf` has 99 bytes after its last tensor, which nobody reads",)
 
@@ -413,14 +413,14 @@ def test_blocks_that_are_taken_out_keep_their_bytes(tmp_path, store):
     path = write(tmp_path / "s", {"x.gguf": MODEL}) / "x.gguf"
     create(store, path, unpack=True)
 
-    (layer,) = [one for one in store.catalog.get(NAME).parse().layers if "ffn_up" in one.name]
+    (layer,) = [one for one in store.catalog.get(NAME).parse().layers if "up_proj" in one.name]
     assert (layer.dtype, layer.shape) == ("F32", (32, 64))
     header = entry_of(store, layer)
     (entry,) = header.entries
     assert (entry.dtype, entry.shape) == ("U8", (32, 68))
     assert dict(header.metadata) == {"quant_type": "Q8_0"}
     assert store.blobs.read(layer.ref, 1 << 20)[header.nbytes :] == BLOCKS
-    (shown,) = [one for one in describe(store, NAME).tensors if "ffn_up" in one.name]
+    (shown,) = [one for one in describe(store, NAME).tensors if "up_proj" in one.name]
     assert (shown.type_name, shown.shape, shown.dtype) == ("Q8_0", (32, 64), "F32")
     assert verify(store).findings == ()
     assert compare(store, NAME, path).findings == ()
@@ -446,7 +446,7 @@ def test_stored_blocks_are_a_source_like_the_file(tmp_path, store, asked):
 def test_damaged_blocks_are_made_again(tmp_path, store):
     create(store, write(tmp_path / "s", {"x.gguf": MODEL}), unpack=True)
     before = blobs(store)
-    (layer,) = [one for one in store.catalog.get(NAME).parse().layers if "ffn_up" in one.name]
+    (layer,) = [one for one in store.catalog.get(NAME).parse().layers if "up_proj" in one.name]
     path = store.blobs.path(layer.digest)
     path.chmod(0o644)
     path.write_bytes(path.read_bytes()[:-1] + b"\7")
@@ -457,10 +457,11 @@ def test_damaged_blocks_are_made_again(tmp_path, store):
 
 def test_a_blob_of_blocks_is_a_source(tmp_path, store):
     create(store, write(tmp_path / "s", {"x.gguf": MODEL}), unpack=True)
-    (layer,) = [one for one in store.catalog.get(NAME).parse().layers if "ffn_up" in one.name]
+    (layer,) = [one for one in store.catalog.get(NAME).parse().layers if "up_proj" in one.name]
     (tensor,) = read_inventory(store.blobs.path(layer.digest)).tensors
 
-    assert (tensor.name, tensor.shape) == ("blk.0.ffn_up.weight", (32, 64))
+    name = "model.layers.0.mlp.up_proj.weight"
+    assert (tensor.name, tensor.shape) == (name, (32, 64))
     assert tensor.stored_as == "Q8_0"
 
 
@@ -485,7 +486,7 @@ def test_experts_of_blocks_share_a_blob(tmp_path, store):
     data = gguf([(name, "Q4_0", (2, 4, 32)) for name in names], [ARCHITECTURE])
     create(store, write(tmp_path / "s", {"x.gguf": data}), unpack=True)
 
-    (layer,) = store.catalog.get(NAME).parse().layers
+    (layer,) = [one for one in store.catalog.get(NAME).parse().layers if not one.is_file]
     assert layer.name == "model.layers.0.mlp.experts"
     assert dict(entry_of(store, layer).metadata) == {
         "quant_type": "Q4_0",

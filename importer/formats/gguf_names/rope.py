@@ -1,0 +1,124 @@
+"""How rotary embeddings are scaled, from metadata and the factors that a file holds."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from importer.formats.gguf_names.facts import Facts, shortest
+from store.json import Json
+
+LONG: Final = "rope_factors_long.weight"
+SHORT: Final = "rope_factors_short.weight"
+FREQUENCIES: Final = "rope_freqs.weight"
+FACTORS: Final = (LONG, SHORT, FREQUENCIES)
+"""Small F32 tensors that belong to the configuration."""
+_LLAMA3: Final = tuple(
+    (low, high, context)
+    for context in (8192, 4096, 16384, 32768, 2048, 131072)
+    for low, high in ((1.0, 4.0), (1.0, 1.0))
+)
+"""Low and high frequency factors and the original context of models that there are."""
+_ITEM: Final = 4
+
+Scaling = tuple[dict[str, Json], tuple[str, ...]]
+
+
+def rope_of(facts: Facts, theta: Json, factors: Mapping[str, bytes]) -> Scaling:
+    """Return `rope_scaling` as it stands in config.json, and what is not known of it.
+
+    Args:
+        theta: the base of the frequencies, if the file tells it.
+        factors: F32 values of the tensors of `FACTORS` that the file holds.
+    """
+    if LONG in factors and SHORT in factors:
+        scaling: dict[str, Json] = {
+            "type": "longrope",
+            "long_factor": [*_floats(factors[LONG])],
+            "short_factor": [*_floats(factors[SHORT])],
+        }
+        return {"rope_scaling": scaling}, ()
+    if FREQUENCIES in factors:
+        return _llama3(_floats(factors[FREQUENCIES]), theta)
+    kind, factor = facts.text("rope.scaling.type"), facts.number("rope.scaling.factor")
+    if factor is None or kind in {None, "none"}:
+        return {}, ()
+    if kind == "linear" and factor == 1:
+        return {}, ()
+    scaling = {"rope_type": kind, "factor": shortest(factor)}
+    original = facts.integer("rope.scaling.original_context_length")
+    if original is not None:
+        scaling["original_max_position_embeddings"] = original
+    for key, fact in (
+        ("beta_fast", "yarn_beta_fast"),
+        ("beta_slow", "yarn_beta_slow"),
+        ("attention_factor", "attn_factor"),
+    ):
+        number = facts.number(f"rope.scaling.{fact}")
+        if number is not None:
+            scaling[key] = shortest(number)
+    multiplier = facts.number("rope.scaling.yarn_log_multiplier")
+    if multiplier is not None:
+        # DeepSeek writes a tenth of its mscale_all_dim.
+        scaling["mscale"] = scaling["mscale_all_dim"] = shortest(multiplier * 10)
+    if facts.architecture == "gpt-oss":
+        scaling["truncate"] = False
+    return {"rope_scaling": scaling}, ()
+
+
+class _Llama3(NamedTuple):
+    """Parameters of Llama 3's scaling, as transformers' `_compute_llama3_parameters` has them.
+
+    Attributes:
+        context: that the model was trained with at first.
+    """
+
+    theta: float
+    factor: float
+    low: float
+    high: float
+    context: int
+
+    def of(self, index: int, count: int) -> float:
+        """Return the factor of one frequency of `count`."""
+        wavelength = 2 * math.pi * math.pow(self.theta, index / count)
+        if wavelength < self.context / self.high:
+            return 1.0
+        if wavelength > self.context / self.low or self.low == self.high:
+            return self.factor
+        smooth = (self.context / wavelength - self.low) / (self.high - self.low)
+        return 1 / ((1 - smooth) / self.factor + smooth)
+
+
+def _llama3(found: list[float], theta: Json) -> Scaling:
+    """Return the parameters of which Llama 3's formula makes the factors that were found.
+
+    `LlamaModel.generate_extra_tensors` of llama.cpp's conversion/llama.py made them of the
+    parameters, and only the largest stands in the file itself.
+    """
+    base = float(theta) if isinstance(theta, (int, float)) else 500_000.0
+    factor, count = max(found, default=1.0), len(found)
+    for low, high, context in _LLAMA3 if base > 0 else ():
+        guess = _Llama3(base, factor, low, high, context)
+        made = (guess.of(index, count) for index in range(count))
+        if all(math.isclose(a, b, rel_tol=1e-5) for a, b in zip(made, found, strict=True)):
+            scaling: dict[str, Json] = {
+                "rope_type": "llama3",
+                "factor": factor,
+                "low_freq_factor": low,
+                "high_freq_factor": high,
+                "original_max_position_embeddings": context,
+            }
+            return {"rope_scaling": scaling}, ()
+    told = (
+        f"`{FREQUENCIES}` scales rotary frequencies by up to {factor:g} in a way that is not "
+        "Llama 3's with known parameters: config.json does not tell it"
+    )
+    return {}, (told,)
+
+
+def _floats(data: bytes) -> list[float]:
+    whole = data[: len(data) // _ITEM * _ITEM]
+    return [shortest(number) for (number,) in struct.iter_unpack("<f", whole)]

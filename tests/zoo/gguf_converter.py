@@ -1,0 +1,109 @@
+"""llama.cpp's own converter, on models of the zoo: what GGUF files are made of.
+
+It is in the source distribution of llama-cpp-python, in vendor/llama.cpp:
+
+    pip download --no-deps --no-binary :all: llama-cpp-python==0.3.36
+
+It needs torch, transformers, sentencepiece and protobuf.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import zlib
+from pathlib import Path
+from typing import Any
+
+os.environ |= {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
+
+import torch
+import transformers
+
+ABSENT = {
+    # Keys that the converter wants, and transformers 5 no longer writes.
+    "gpt2": {"n_ctx": 64},
+    "gpt_neox": {"rotary_pct": 0.25},
+    "cohere2": {"rotary_pct": 0.25},
+}
+_PER_LAYER = ("moe_topk", "num_shared_expert", "moe_intermediate_size")
+
+
+class Converter:
+    """The converter, without its tokenizers: models of the zoo have none that it knows."""
+
+    def __init__(self, llama_cpp: Path) -> None:
+        """Load it from a directory with convert_hf_to_gguf.py."""
+        sys.path[:0] = [str(llama_cpp / "gguf-py"), str(llama_cpp)]
+        import conversion
+        import gguf
+        from conversion.base import ModelBase
+
+        logging.disable(logging.WARNING)
+        self._conversion, self._gguf, self._base = conversion, gguf, ModelBase
+        conversion.load_all_models()
+        kinds = ModelBase._model_classes[conversion.ModelType.TEXT]
+        for cls in set(kinds.values()):
+            cls.set_vocab = lambda _: None
+            cls.no_mtp = True
+        read = ModelBase.load_hparams
+
+        def load_hparams(*arguments, **named):
+            found = read(*arguments, **named)
+            kind = found.get("model_type")
+            found = ABSENT.get(kind, {}) | found
+            if kind == "hunyuan_v1_moe":
+                for key in _PER_LAYER:
+                    value = found.get(key) or 1
+                    count = found["num_hidden_layers"]
+                    found[key] = [value] * count if isinstance(value, int) else value
+            if kind == "dbrx":
+                found["attn_config"]["clip_qkv"] = found["attn_config"].get("clip_qkv") or 8.0
+            return found
+
+        ModelBase.load_hparams = staticmethod(load_hparams)
+
+    def convert(self, directory: Path, kind: str) -> Path:
+        """Write `KIND.gguf` beside a checkpoint: `f32`, `f16`, `bf16` or `q8_0`."""
+        path = directory / f"{kind}.gguf"
+        types = self._gguf.LlamaFileType
+        number = types.ALL_F32 if kind == "f32" else types[f"MOSTLY_{kind.upper()}"]
+        hparams = self._base.load_hparams(directory, False)
+        text = self._conversion.ModelType.TEXT
+        name = self._conversion.get_model_architecture(hparams, text)
+        cls = self._conversion.get_model_class(name)
+        with torch.inference_mode():
+            cls(directory, number, path, model_name=directory.name).write()
+        return path
+
+    def rounded(self, values: Any, kind: str) -> Any:
+        """Return what numbers of F32 are after a way through a type of GGML."""
+        number = self._gguf.GGMLQuantizationType[kind]
+        quantized = self._gguf.quants.quantize(values, number)
+        return self._gguf.quants.dequantize(quantized, number)
+
+
+def save(name: str, architecture: str, config: dict[str, Any], directory: Path) -> None:
+    """Write a checkpoint of random weights, all of which both F16 and BF16 hold exactly."""
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    torch.manual_seed(zlib.crc32(name.encode()))
+    cls = getattr(transformers, architecture)
+    model = cls(cls.config_class(**config))
+    with torch.no_grad():
+        for tensor in model.state_dict().values():
+            if tensor.is_floating_point():
+                # Multiples of 1/64 up to 2: eight bits are enough.
+                tensor.copy_((torch.randn(tensor.shape) * 16).round().clamp(-127, 127) / 64)
+    model.to(torch.bfloat16).save_pretrained(directory)
+    # One converter asks whether there is one, another what kind of model it has.
+    kind = "WordPiece" if "bert" in name else "BPE"
+    words = {
+        "model": {
+            "vocab": {str(n): n for n in range(config.get("vocab_size", 1))},
+            "type": kind,
+        }
+    }
+    (directory / "tokenizer.json").write_text(json.dumps({**words, "added_tokens": []}))

@@ -1,0 +1,100 @@
+"""Models of the zoo that llama.cpp's converter knows, and more of their kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from tests.zoo.language_models import LANGUAGE_MODELS, MLA
+from tests.zoo.other_models import SEQUENCES
+from tests.zoo.specimens import BASE, FINE, GQA, LOCAL, T5, TOKENS, Model
+
+_NAMES: Final = (
+    *("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "phi", "phi3", "gpt2"),
+    *("gpt-bigcode", "gpt-neox", "falcon", "bloom", "cohere", "cohere2", "olmo", "olmo2"),
+    *("olmo3", "starcoder2", "stablelm", "granite", "smollm3", "glm4", "exaone4", "nemotron"),
+    *("mixtral", "qwen2-moe", "qwen3-moe-twelve", "deepseek-v2", "glm4-moe", "olmoe"),
+    *("gpt-oss", "llama4-text", "dbrx", "granite-moe", "granite-moe-shared", "ernie-moe"),
+    *("hunyuan-moe", "minimax-m2", "mamba", "mamba2", "falcon-mamba", "jamba", "bamba"),
+    *("falcon-h1", "qwen3-next", "lfm2"),
+)
+_LINEAR: Final = FINE | {
+    "num_hidden_layers": 4,
+    "shared_expert_intermediate_size": 24,
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "linear_key_head_dim": 8,
+    "linear_value_head_dim": 8,
+}
+_LLAMA3: Final = {
+    "rope_type": "llama3",
+    "rope_theta": 500000.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 8192,
+}
+_FIT: Final = {key: value for key, value in MLA.items() if key != "head_dim"}
+_HYBRID: Final = {
+    "mamba_n_heads": 8,
+    "mamba_d_head": 8,
+    "mamba_d_state": 4,
+    "mamba_n_groups": 1,
+}
+_MORE: Final = {
+    "llama3": Model(
+        "LlamaForCausalLM",
+        GQA | {"max_position_embeddings": 131072, "rope_parameters": _LLAMA3},
+    ),
+    "llama-bias": Model("LlamaForCausalLM", GQA | {"attention_bias": True, "mlp_bias": True}),
+    "qwen2-tied": Model("Qwen2ForCausalLM", GQA | {"tie_word_embeddings": True}),
+    "qwen3-moe-norm": Model("Qwen3MoeForCausalLM", FINE | {"norm_topk_prob": True}),
+    "qwen3.5": Model("Qwen3_5ForCausalLM", _LINEAR),
+    "deepseek-v3-fit": Model("DeepseekV3ForCausalLM", _FIT),
+    "gemma3": Model("Gemma3ForCausalLM", GQA),
+    "arcee": Model("ArceeForCausalLM", GQA),
+    "afmoe": Model("AfmoeForCausalLM", FINE),
+    "seed-oss": Model("SeedOssForCausalLM", GQA),
+    "glm": Model("GlmForCausalLM", GQA),
+    "hunyuan-dense": Model("HunYuanDenseV1ForCausalLM", GQA),
+    "ernie": Model("Ernie4_5ForCausalLM", GQA),
+    "exaone-moe": Model("ExaoneMoeForCausalLM", FINE),
+    "jais2": Model("Jais2ForCausalLM", GQA),
+    "mellum": Model("MellumForCausalLM", GQA),
+    "granite-hybrid": Model(
+        "GraniteMoeHybridForCausalLM",
+        LOCAL
+        | _HYBRID
+        | {"layer_types": ["mamba", "attention"], "shared_intermediate_size": 16},
+    ),
+    "nemotron-h": Model(
+        "NemotronHForCausalLM",
+        GQA
+        | {
+            "hybrid_override_pattern": "M*-",
+            "num_hidden_layers": 3,
+            "mamba_num_heads": 8,
+            "mamba_head_dim": 8,
+            "ssm_state_size": 4,
+            "n_groups": 1,
+        },
+    ),
+    "bert-plain": Model("BertModel", BASE),
+    "distilbert-plain": Model(
+        "DistilBertModel",
+        TOKENS
+        | {
+            "dim": 32,
+            "hidden_dim": 48,
+            "n_layers": 2,
+            "n_heads": 4,
+            "max_position_embeddings": 64,
+        },
+    ),
+    "modernbert-plain": Model("ModernBertModel", BASE | {"cls_token_id": 1, "sep_token_id": 2}),
+    "t5-encoder": Model("T5EncoderModel", T5),
+}
+
+GGUF_MODELS: Final[Mapping[str, Model]] = (
+    {name: LANGUAGE_MODELS[name] for name in _NAMES} | {"t5": SEQUENCES["t5"]} | _MORE
+)
