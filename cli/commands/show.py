@@ -200,10 +200,31 @@ def _raw(store: Store, model: Description, what: str) -> list[str]:
     from importer.models.description import read_text
     from store.errors import NotFoundError
 
+    texts = _conversation(store, model, what)
+    if texts is not None:
+        return texts
     layers = list(_layers(model, what))
     if not layers:
         raise NotFoundError(f"model `{model.name}` has no {what}", code="E_NO_PART")
     return [read_text(store, layer) for layer in layers]
+
+
+def _conversation(store: Store, model: Description, what: str) -> list[str] | None:
+    """Return the template or the parameters, and tell what Ollama makes of them."""
+    from cli.views.console import talk
+    from cli.views.conversation import use_of_parameters, use_of_template
+    from importer.models.conversation import parameters_of, templates_of
+    from store.text import printable
+
+    if what == "template" and (templates := list(templates_of(store, model))):
+        for one in templates:
+            talk(f"{printable(one.source)}: {use_of_template(model, one)}")
+        return [templates[0].text]
+    if what == "parameters" and (found := list(parameters_of(store, model))):
+        for parameters in found:
+            talk(f"{parameters.source}: {use_of_parameters(parameters)}")
+        return [parameters.text for parameters in found]
+    return None
 
 
 def _printable_lines(text: str) -> list[str]:

@@ -8,9 +8,10 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from cli.views.collapse import collapse
+from cli.views.conversation import conversation_document, parameter_rows, template_rows
 from cli.views.ollama import document as runs_document
 from cli.views.ollama import runs_of_model, words
-from cli.views.text import rfc3339, table
+from cli.views.text import preview, rfc3339, table
 from importer.models.description import Description, Share, read_text
 from importer.sources.stored.tensors import StoredTensor
 from store import MediaType, Store
@@ -18,8 +19,6 @@ from store.text import printable, size
 
 if TYPE_CHECKING:
     from importer.models.whole import MetadataEntry
-
-_PREVIEW_LINES = 2
 
 
 def lines(store: Store, model: Description, *, verbose: bool, by_size: bool) -> Iterator[str]:
@@ -32,13 +31,14 @@ def lines(store: Store, model: Description, *, verbose: bool, by_size: bool) -> 
     if model.capabilities:
         yield from _section("Capabilities", ((word,) for word in model.capabilities))
     yield from _section("Storage", _storage(model))
+    yield from _section("Template", template_rows(store, model))
+    yield from _section("Parameters", parameter_rows(store, model))
     for title, media_type in (
-        ("Parameters", MediaType.PARAMS),
         ("System", MediaType.SYSTEM),
         ("License", MediaType.LICENSE),
     ):
         for layer in list(model.layers(media_type))[:1]:
-            yield from _section(title, _preview(read_text(store, layer)))
+            yield from _section(title, preview(read_text(store, layer)))
     if verbose:
         yield from _section("Files", _files(model))
         if model.tensors:
@@ -121,6 +121,7 @@ def document(store: Store, model: Description, glob: str) -> dict[str, object]:
         "prequantized": model.prequantized,
         "declared_dtype": model.declared_dtype,
         "capabilities": list(model.capabilities),
+        **conversation_document(store, model),
         "runs_in": runs_document(runs_of_model(model)),
         "size": model.size,
         "shared": model.shared,
@@ -200,12 +201,6 @@ def _storage(model: Description) -> Iterator[tuple[str, str]]:
 def _files(model: Description) -> list[tuple[str, ...]]:
     files = [layer for layer in model.manifest.layers if layer.is_file]
     return [(layer.name, size(layer.size)) for layer in files]
-
-
-def _preview(text: str) -> list[tuple[str, ...]]:
-    shown = [line.strip() for line in text.split("\n") if line.strip()]
-    rows: list[tuple[str, ...]] = [(line,) for line in shown[:_PREVIEW_LINES]]
-    return [*rows, ("...",)] if len(shown) > _PREVIEW_LINES else rows
 
 
 def _section(title: str, rows: Iterable[Sequence[str]]) -> list[str]:

@@ -47,3 +47,13 @@ def table(
         )
         lines.append(" " * indent + "    ".join(padded).rstrip())
     return lines
+
+
+_PREVIEW_LINES = 2
+
+
+def preview(text: str) -> list[tuple[str, ...]]:
+    """Return the first lines of a text that are not blank, as rows of one cell."""
+    shown = [line.strip() for line in text.split("\n") if line.strip()]
+    rows: list[tuple[str, ...]] = [(line,) for line in shown[:_PREVIEW_LINES]]
+    return [*rows, ("...",)] if len(shown) > _PREVIEW_LINES else rows

@@ -38,7 +38,10 @@ def sections(text):
 def test_the_sections_are_those_of_ollama_and_more(filled_store):
     shown = run("show", "kept", store=filled_store).succeeded().stdout
 
-    assert sections(shown) == ["Model", "Types", "Capabilities", "Storage", "License"]
+    first = ["Model", "Types", "Capabilities", "Storage"]
+    assert sections(shown) == [*first, "Template", "Parameters", "License"]
+    assert "    tokenizer_config.json: Ollama does not read it\n" in shown
+    assert "    generation_config.json: Ollama takes `eos_token_id` of it" in shown
     assert "    architecture        LlamaForCausalLM\n" in shown
     assert "    parameters          82,240\n" in shown
     assert "    quantization        none\n" in shown
@@ -154,9 +157,26 @@ def test_a_license_is_previewed(text_store):
     assert full.startswith("line 1\nline 2\n\nline 3\n")
 
 
-@pytest.mark.parametrize("flag", ["--template", "--system", "--parameters"])
-def test_a_text_that_a_model_lacks_is_not_found(filled_store, flag):
-    assert f"has no {flag[2:]}" in run("show", "kept", flag, store=filled_store).failed(9)
+@pytest.mark.parametrize(
+    ("name", "flag"), [("kept", "--system"), ("moe:v1", "--system"), ("moe:v1", "--parameters")]
+)
+def test_a_text_that_a_model_lacks_is_not_found(filled_store, name, flag):
+    assert f"has no {flag[2:]}" in run("show", name, flag, store=filled_store).failed(9)
+
+
+@pytest.mark.parametrize(
+    ("name", "flag", "text", "told"),
+    [
+        ("kept", "--template", "{% for message", "tokenizer_config.json: Ollama does not read"),
+        ("moe:v1", "--template", "{% for message", "its renderer `glm-4.7` instead"),
+        ("kept", "--parameters", '"eos_token_id": 1', "Ollama takes `eos_token_id` of it"),
+    ],
+)
+def test_what_the_files_of_a_model_say_is_printed(filled_store, name, flag, text, told):
+    made = run("show", name, flag, store=filled_store).succeeded()
+
+    assert text in made.stdout
+    assert told in made.stderr
 
 
 def test_two_texts_at_once_are_a_usage_error(filled_store):
