@@ -21,7 +21,8 @@ def from_document(document: Mapping[str, Json]) -> Recipe:
     """
     name = document.get("name")
     found = read_document(name if isinstance(name, str) else "recipe", dict(document))
-    return found.resolve(None, None, {"architecture": (), "class": (), "kind": ()})
+    nothing = ("architecture", "class", "kind", "format")
+    return found.resolve(None, None, dict.fromkeys(nothing, ()))
 
 
 def to_document(recipe: Recipe) -> dict[str, Json]:

@@ -62,6 +62,10 @@ class ModelFacts(Protocol):
     def kind(self) -> str:
         """`model`, `pipeline` or `sentence`."""
 
+    @property
+    def format(self) -> str:
+        """The key of the format of the weights."""
+
 
 @dataclass(frozen=True, slots=True)
 class QuantizeOptions:
@@ -101,7 +105,12 @@ class QuantizeOptions:
             recipe = PLAIN
         else:
             names = [name for name in (facts.architecture, facts.family) if name]
-            known = {"architecture": names, "class": names[:1], "kind": [str(facts.kind)]}
+            known = {
+                "architecture": names,
+                "class": names[:1],
+                "kind": [str(facts.kind)],
+                "format": [facts.format],
+            }
             recipe = self.base.resolve(self.target, self.group_size, known)
         if recipe.rules[: len(self.rules)] != self.rules:
             name = recipe.name if self.base else RULES_ALONE

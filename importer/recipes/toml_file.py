@@ -27,7 +27,7 @@ _PRESETS: Final = Path(__file__).parent / "presets"
 _LARGEST: Final = 1 << 16
 _LONG_KEY: Final = re.compile(r"(?<![\w'\"-])(?:[\w'\"-]++[ \t]*+\.[ \t]*+){64}")
 """A key of so many parts; `tomllib` takes 40 s for one of 30 000 (quadratic in its parts)."""
-_CONDITIONS: Final = ("architecture", "class", "kind", "type")
+_CONDITIONS: Final = ("architecture", "class", "format", "kind", "type")
 STACKED, PACKED, ALLOW = "stacked", "packed", "allow"
 
 

@@ -47,6 +47,7 @@ class Classification:
         parser: Ollama's, of the model's answers, or empty.
         renderer: Ollama's, of its prompts, or empty.
         is_packed: whether values of its tensors are stored as codes and scales.
+        format: the key of the format of its weights, or empty.
     """
 
     kind: SourceKind
@@ -59,6 +60,7 @@ class Classification:
     parser: str = ""
     renderer: str = ""
     is_packed: bool = False
+    format: str = ""
 
 
 def classify(inventory: Inventory, parser: str = "") -> Classification:
@@ -78,6 +80,8 @@ def classify(inventory: Inventory, parser: str = "") -> Classification:
     chat = chat_of(config, chat_templates(inventory), parser)
     capabilities = (*chat.capabilities, *_ALSO[kind])
     is_packed = not all(tensor.is_plain for tensor in inventory.tensors)
+    formats = (file.role.format for file in inventory.weights)
+    format_ = next(filter(None, formats), "")
     if kind is SourceKind.PIPELINE:
         indexes = map(inventory.document, PIPELINE_INDEXES)
         index = next((found for found in indexes if found is not None), {})
@@ -92,6 +96,7 @@ def classify(inventory: Inventory, parser: str = "") -> Classification:
             chat.parser,
             chat.renderer,
             is_packed,
+            format_,
         )
     return Classification(
         kind,
@@ -104,6 +109,7 @@ def classify(inventory: Inventory, parser: str = "") -> Classification:
         chat.parser,
         chat.renderer,
         is_packed,
+        format_,
     )
 
 

@@ -15,6 +15,7 @@ from importer.formats.onnx.problems import malformed, unread
 from importer.formats.onnx.tensors import STEP, External, Tensor
 from importer.sources.file import SourceFile, find
 from importer.sources.tensor import StoredArray
+from store.errors import InputError
 from store.paths import why_unsafe
 from store.tensorfile import ITEM_BITS
 from store.text import printable
@@ -139,8 +140,8 @@ def _find_on_disk(file: SourceFile, path: str, location: str, where: str) -> Sou
 
 
 def _missing(where: str, path: str) -> NoReturn:
-    malformed(
-        where,
-        f"its data is in `{printable(path)}`, which is missing",
-        "E_SRC_SHARD_MISSING",
+    raise InputError(
+        f"{where}: its data is in `{printable(path)}`, which is missing",
+        code="E_SRC_SHARD_MISSING",
+        hint="Fetch the missing file, or name the directory that has both as the source",
     )

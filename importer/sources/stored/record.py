@@ -84,6 +84,15 @@ class ModelRecord(NamedTuple):
     source_dtypes: tuple[DtypeRun, ...] = ()
     is_empty: bool = True
 
+    @property
+    def format(self) -> str:
+        """The key of the format that the names of the source's files tell, or empty."""
+        from importer.sources.containers import FORMATS  # noqa: PLC0415 - `show` starts quickly
+        from importer.sources.roles import role_of  # noqa: PLC0415
+
+        formats = (role_of(file.name, FORMATS).format for file in self.files)
+        return next(filter(None, formats), "")
+
     def dtypes(self, tensors: int) -> tuple[str | None, ...]:
         """Return the recorded source dtype of each tensor, None where its layer says it.
 

@@ -19,7 +19,7 @@ from importer.recipes.toml_file import presets, read_document, read_recipe
 from store.errors import InputError, NotFoundError
 from tests.importer.builders import REPOSITORY
 
-NO_FACTS = {"architecture": [], "class": [], "kind": []}
+NO_FACTS = {"architecture": [], "class": [], "kind": [], "format": []}
 RULE = '[[rule]]\nmatch = "*.weight"\ntype = "int4"\n'
 
 

@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 
+from importer.models.provenance import provenance_of
 from importer.pipeline import plan_import
 from importer.recipes.options import parse_options
 from importer.request import ImportRequest
@@ -138,6 +139,34 @@ def test_weights_that_nobody_asks_for_stay_their_arrays(store):
     ]
     names = [one.name for one in plan(store, source, "bf16").tensors]
     assert [one for one in names if one.startswith("onnx::MatMul_21")] == ["onnx::MatMul_21"]
+
+
+@pytest.mark.parametrize("recipe", ["default", "uniform"])
+def test_matrices_are_quantized_whatever_their_names_are(store, tmp_path, recipe):
+    names = ["onnx::MatMul_7", "val_3", "embed_tokens.weight", "small"]
+    shapes = [(64, 32), (32, 64), (64, 32), (4, 32)]
+    tensors = [
+        tensor(name, dims=dims, data=raw(4 * dims[0] * dims[1]))
+        for name, dims in zip(names, shapes, strict=True)
+    ]
+    path = tmp_path / "x.onnx"
+    path.write_bytes(model(*tensors))
+    options = parse_options("int4", recipe=recipe)
+
+    found = plan_import(ImportRequest(NAME, path, recipe=options), store)
+    made = {one.name: str(one.target) for one in found.tensors}
+    assert (made["onnx::MatMul_7"], made["val_3"], made["small"]) == ("int4", "int4", "None")
+    assert (made["embed_tokens.weight"] == "None") == (recipe == "default")
+
+
+def test_the_options_that_made_a_model_are_found_again(store, tmp_path):
+    path = tmp_path / "x.onnx"
+    path.write_bytes(model(tensor("val_3", dims=(32, 64), data=raw(8192))))
+    create(store, path, recipe=parse_options("int4"))
+
+    found = provenance_of(store, store.catalog.get(NAME), path).options()
+    assert found is not None
+    assert (found.quantize, found.needs_file, found.rules) == ("int4", False, ())
 
 
 def test_one_array_of_several_weights_is_kept_once(store, tmp_path):
