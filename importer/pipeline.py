@@ -18,6 +18,7 @@ from importer.engine.write import write_blobs
 from importer.events import Listener, Planned, Published, Scanned, silent
 from importer.modelfile.layers import configured, inherited, use_layers
 from importer.models.config import config_bytes
+from importer.planning.outcome import misfits_of
 from importer.planning.plan import FilePlan, Job, Plan
 from importer.planning.planner import make_plan
 from importer.recipes.options import QuantizeOptions
@@ -251,7 +252,7 @@ def _layer(job: Job, ref: BlobRef) -> Layer:
 
 
 def _check_fits(plan: Plan) -> None:
-    if misfits := plan.misfits:
+    if misfits := misfits_of(plan.blobs):
         shown = ", ".join(f"`{one.name}` ({one.decision.reason})" for one in misfits[:10])
         raise InputError(
             f"{len(misfits)} tensors do not fit their rules: {shown}",

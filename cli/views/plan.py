@@ -10,7 +10,8 @@ from typing import Final
 from cli.views.collapse import collapse
 from cli.views.ollama import document, runs_of_plan, words
 from cli.views.text import table
-from importer.planning.plan import Job, Outcome, Plan
+from importer.planning.outcome import Outcome, outcomes_of
+from importer.planning.plan import Job, Plan
 from importer.recipes.document import to_document
 from importer.recipes.runtimes import STACKED_ONLY
 from store.tensorfile import elements
@@ -142,7 +143,7 @@ def _kept(plan: Plan) -> str:
 
 def _classes(plan: Plan) -> Iterator[str]:
     rows = [("TENSORS", "", "TYPE", "BEFORE", "AFTER", "BITS", "RULE", "WHY")]
-    tensors = plan.outcomes()
+    tensors = outcomes_of(plan.blobs)
     for row in collapse(tensors, _facts):
         one = row.first
         rows.append(
@@ -217,7 +218,7 @@ def plan_document(plan: Plan, new: list[Job]) -> dict[str, object]:
                 "source_bytes": tensor.source_nbytes,
                 "bytes": tensor.nbytes,
             }
-            for tensor in plan.outcomes()
+            for tensor in outcomes_of(plan.blobs)
         ],
         "files": [
             {"path": file.file.path, "media_type": file.media_type, "bytes": file.nbytes}

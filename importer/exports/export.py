@@ -17,6 +17,7 @@ from importer.exports.base import ExportOptions, WritePlan
 from importer.exports.directory import ExportDirectory, check_place
 from importer.exports.formats import FORMATS
 from importer.exports.write import write_export
+from importer.planning.outcome import misfits_of
 from importer.planning.planner import make_plan
 from importer.sources.classification import classify
 from importer.sources.cross_check import check_reference
@@ -101,7 +102,7 @@ def plan_export(
             recipe = recipe.decoding()
         plan = make_plan(inventory, facts, recipe)
         write = exported.plan(plan, request.options)
-        misfits = [one.name for one in plan.misfits]
+        misfits = [one.name for one in misfits_of(plan.blobs)]
         notes = (*plan.warnings, *write.notes)
         write = replace(write, notes=notes)
     if request.strict and (write.lossy or misfits):

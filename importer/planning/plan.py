@@ -128,29 +128,6 @@ class TensorPlan(NamedTuple):
         return sum(part.nbytes for part in self.parts)
 
 
-class Outcome(NamedTuple):
-    """What one logical tensor becomes, in however many blobs.
-
-    Attributes:
-        name: in the model, component included.
-        type_name: the type or dtype that it has in the store, such as `int4` or `gptq int4`.
-        group_size: elements that share a scale, if it is quantized to a type of the store.
-        packed: the type that its values are packed in in the source, or empty.
-        layers: the names of the layers that it is in.
-    """
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    type_name: str
-    group_size: int | None
-    packed: str
-    decision: Decision
-    source_nbytes: int
-    nbytes: int
-    layers: tuple[str, ...]
-
-
 @functools.lru_cache(4096)
 def _parts(transcoder: Transcoder, shape: tuple[int, ...]) -> tuple[Part, ...]:
     return transcoder.parts(shape)
@@ -228,21 +205,6 @@ class Plan:
         for blob in self.blobs:
             yield from blob.tensors
 
-    def outcomes(self) -> list[Outcome]:
-        """Return what becomes of each logical tensor, in the order of the blobs."""
-        found: dict[str, Outcome] = {}
-        for blob in self.blobs:
-            for plan in blob.tensors:
-                made = _outcome(plan, blob.name)
-                if (before := found.get(made.name)) is not None:
-                    made = before._replace(
-                        source_nbytes=before.source_nbytes + made.source_nbytes,
-                        nbytes=before.nbytes + made.nbytes,
-                        layers=(*before.layers, *made.layers),
-                    )
-                found[made.name] = made
-        return list(found.values())
-
     @property
     def jobs(self) -> tuple[Job, ...]:
         """Every blob that the import makes but the configuration, as in the manifest."""
@@ -257,11 +219,6 @@ class Plan:
     def quantizes(self) -> bool:
         """Whether a tensor is quantized."""
         return any(tensor.quant is not None for tensor in self.tensors)
-
-    @property
-    def misfits(self) -> list[TensorPlan]:
-        """Tensors that are kept though their rule wants something else."""
-        return [plan for plan in self.tensors if not plan.decision.fits]
 
     @property
     def parameters(self) -> int | None:
@@ -282,19 +239,3 @@ def parameters_of(inventory: Inventory) -> int | None:
         if is_floating(tensor.dtype) and not (carried and tensor.name.startswith(carried))
     )
     return sum(elements(tensor.shape) for tensor in floating)
-
-
-def _outcome(plan: TensorPlan, layer: str) -> Outcome:
-    whole = plan.part_of
-    return Outcome(
-        plan.name if whole is None else whole.name,
-        plan.dtype if whole is None else whole.dtype,
-        plan.shape if whole is None else whole.shape,
-        plan.type_name if whole is None else whole.stored_as,
-        plan.quant.group_size if plan.quant else None,
-        plan.was_packed if whole is None else whole.stored_as,
-        plan.decision,
-        plan.source_nbytes,
-        plan.nbytes,
-        (layer,),
-    )

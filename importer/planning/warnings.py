@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from importer.planning.outcome import outcomes_of
 from importer.planning.plan import BlobPlan, parameters_of
 from importer.recipes.recipe import Recipe
 from importer.sources.file_metadata import fits_record
@@ -33,13 +34,14 @@ def warnings_of(
     if not fits_record(inventory.metadata) and not inventory.is_apart:
         yield "what the files of weights say about themselves is too much to be kept"
     plans = [plan for blob in blobs for plan in blob.tensors]
-    misfits = [plan for plan in plans if not plan.decision.fits]
+    outcomes = outcomes_of(blobs)
+    misfits = [outcome for outcome in outcomes if not outcome.decision.fits]
     if misfits:
-        first = misfits[0]
+        one = misfits[0]
         yield (
-            f"{len(misfits)} of {len(plans)} tensors stay as they are because they do not fit "
-            f"their rule; the first is `{first.name}` {list(first.shape)}: "
-            f"{first.decision.reason}"
+            f"{len(misfits)} of {len(outcomes)} tensors stay as they are because they do not "
+            f"fit their rule; the first is `{one.name}` {list(one.shape)}: "
+            f"{one.decision.reason}"
         )
     twice = [plan for plan in plans if plan.codec is not None and plan.was_packed]
     if twice:

@@ -15,6 +15,7 @@ from importer.codecs.runtime import NUMPY
 from importer.codecs.spec import QUANT_TYPES, parse_target
 from importer.models.description import describe
 from importer.pipeline import plan_import
+from importer.planning.outcome import outcomes_of
 from importer.recipes.options import parse_options
 from importer.request import ImportRequest
 from importer.sources.location import StoredModel
@@ -102,6 +103,11 @@ def test_repack_keeps_codes_and_values(store, source):
     create(store, source, recipe=parse_options("repack"))
 
     assert names(store) == {A, EMBEDDING, "b.low", "b.step", "norm.weight"}
+    plan = plan_import(ImportRequest(NAME, source, parse_options("repack")), store)
+    assert any(
+        one.startswith("1 of 4 tensors") and f"`{ODD}` [16, 100]" in one
+        for one in plan.warnings
+    )
     made = parts(store, A)
     assert [dtype for dtype, _ in made.values()] == ["U32", "F32", "F32"]
     codec = codec_for(QUANT_TYPES["int8"], "F32")
@@ -137,7 +143,7 @@ def test_a_type_decodes_and_quantizes_and_what_the_preset_keeps_is_decoded(store
     plan = plan_import(ImportRequest(NAME, source, parse_options("int4")), store)
     create(store, source, recipe=parse_options("int4"))
 
-    outcomes = {one.name: one for one in plan.outcomes()}
+    outcomes = {one.name: one for one in outcomes_of(plan.blobs)}
     assert outcomes[A].type_name == "int4"
     assert outcomes[A].decision.reason.endswith("; was toy8")
     assert outcomes[EMBEDDING].type_name == "F32"  # as config.json says
@@ -152,7 +158,7 @@ def test_a_type_decodes_and_quantizes_and_what_the_preset_keeps_is_decoded(store
 def test_the_type_that_it_has_already_keeps_its_codes(store, source):
     plan = plan_import(ImportRequest(NAME, source, parse_options("int8")), store)
 
-    outcome = next(one for one in plan.outcomes() if one.name == A)
+    outcome = next(one for one in outcomes_of(plan.blobs) if one.name == A)
     assert outcome.type_name == "int8"
     assert not any("a second time" in warning for warning in plan.warnings)
     repacked = plan_import(ImportRequest(NAME, source, parse_options("repack")), store)
@@ -165,7 +171,7 @@ def test_a_rule_of_the_users_keeps_the_arrays(store, source):
     rules = ["*embed*=keep"]
     plan = plan_import(ImportRequest(NAME, source, parse_options("int4", rules=rules)), store)
 
-    outcome = next(one for one in plan.outcomes() if one.name == EMBEDDING)
+    outcome = next(one for one in outcomes_of(plan.blobs) if one.name == EMBEDDING)
     assert outcome.type_name == "toy8"
     assert outcome.layers == ("model.embed_tokens.low", "model.embed_tokens.step")
 
@@ -181,14 +187,16 @@ def test_every_way_is_compared_and_imported_from_the_store(store, source, asked)
     )
     direct = plan_import(ImportRequest(NAME, source, parse_options("int4")), store)
     if asked in {None, "f32", "repack"}:  # values are the same, so the bits are
-        assert {one.name for one in again.outcomes()} == {one.name for one in direct.outcomes()}
+        assert {one.name for one in outcomes_of(again.blobs)} == {
+            one.name for one in outcomes_of(direct.blobs)
+        }
 
 
 def test_the_plan_speaks_of_logical_tensors(store, source):
     plan = plan_import(ImportRequest(NAME, source), store)
 
     assert plan.parameters == 2 * ROWS * COLUMNS + ROWS * 100 + 8
-    found = {one.name: (one.type_name, one.shape) for one in plan.outcomes()}
+    found = {one.name: (one.type_name, one.shape) for one in outcomes_of(plan.blobs)}
     assert found == {
         A: ("toy8", (ROWS, COLUMNS)),
         EMBEDDING: ("toy8", (ROWS, COLUMNS)),

@@ -54,14 +54,14 @@ ASKED: Final = (
     ("mixed_2_6", ("--recipe", "mixed_2_6")),
 )
 CONTEXT: Final = 256
-BATCH: Final = 16
+BATCH: Final = 8
 HELD_OUT: Final = 1 << 15
 """Bytes at the end of each text that are not trained on."""
 SHAPE: Final = {
     "vocab_size": 256,
     "hidden_size": 256,
-    "intermediate_size": 704,
-    "num_hidden_layers": 6,
+    "intermediate_size": 512,
+    "num_hidden_layers": 4,
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
     "max_position_embeddings": CONTEXT,

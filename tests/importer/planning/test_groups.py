@@ -116,12 +116,12 @@ def test_all_members_of_a_group_agree(name):
     "name", ["layers.0." * 113, "h.1." * 255, "a." * 511, "layers.0" * 127]
 )
 def test_no_name_takes_long(name):
-    started = time.perf_counter()
+    started = time.process_time()
     for _ in range(100):
         prefix_of(f"{name}x")
 
     # A hostile header holds 90 000 names of this length; 20 us each are 2 s.
-    assert (time.perf_counter() - started) / 100 < 200e-6
+    assert (time.process_time() - started) / 100 < 200e-6
 
 
 # Which of the tensors below experts share their blob.

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from importer.codecs.spec import QUANT_TYPES, FloatType, parse_target
+from importer.planning.outcome import misfits_of
 from importer.planning.planner import make_plan
 from importer.recipes.recipe import PLAIN, Recipe
 from importer.recipes.rule import Rule
@@ -220,7 +221,7 @@ def test_a_tensor_that_cannot_be_quantized_is_kept_and_counted():
 
     made = plan({"ids": ("I64", (32,)), "a": ("F32", (2, 32))}, recipe)
 
-    assert [(one.name, one.decision.reason) for one in made.misfits] == [
+    assert [(one.name, one.decision.reason) for one in misfits_of(made.blobs)] == [
         ("ids", "I64 cannot be quantized")
     ]
     assert "1 of 2 tensors stay as they are" in made.warnings[0]
