@@ -43,6 +43,9 @@ class Array(NamedTuple):
     data: bytes
 
 
+_NONE = Array("", (0,), b"")
+
+
 class Judged:
     """One file, read with its external data.
 
@@ -63,6 +66,11 @@ class Judged:
                 self.arrays[name] = _array(proto)
         for node in model.graph.node:
             self._weigh(node)
+        for name in self.arrays.keys() - self.weights.keys():
+            stem = name.removesuffix("_quantized")
+            names = [name, f"{stem}_scale", f"{stem}_zero_point"]
+            if stem != name and self.arrays.get(names[1], _NONE).shape == ():
+                self._dequantize(names, 0)
 
     def _read(self, graph: onnx.GraphProto, path: str) -> None:
         for proto in graph.initializer:
