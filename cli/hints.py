@@ -37,6 +37,8 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "another disk with `--store`",
         "E_NO_REPORT": "Create the model again with `--report`",
         "E_NOT_FOUND": "`ingot list` shows what there is",
+        "E_ONLY_WHOLE": "Leave `-q`, `--recipe`, rules and `--unpack` out, or import the "
+        "original checkpoint",
         "E_PREQUANTIZED": "Import it as it is, without `-q`, `--recipe` and rules, or quantize "
         "the original checkpoint",
         "E_QUALITY": "Create the model again with `--report`",

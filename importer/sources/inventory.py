@@ -13,7 +13,7 @@ from importer.sources.completeness import no_variant, no_weights
 from importer.sources.containers import FORMATS
 from importer.sources.document import CONFIG, Document, read_document
 from importer.sources.file import SourceFile, opened, read_bytes
-from importer.sources.joining import declared, join
+from importer.sources.joining import declared, join, taken
 from importer.sources.roles import LeftOut
 from importer.sources.selection import choose
 from importer.sources.shards import check_shards
@@ -198,7 +198,9 @@ def of_contents(
     if whole is not None and whole.why_apart:
         whole = None
     if whole is None and could_be_whole is not None and could_be_whole.why_whole:
-        raise UnsupportedError(could_be_whole.why_whole, code="E_ONLY_WHOLE")
+        raise UnsupportedError(
+            f"it can be imported whole only: {could_be_whole.why_whole}", code="E_ONLY_WHOLE"
+        )
     renamed = None
     if could_be_whole is not None and whole is None and contents[""].headers:
         from importer.sources.gguf_apart import take_apart  # noqa: PLC0415 - few sources are
@@ -207,7 +209,11 @@ def of_contents(
         parts = {"": renamed.tensors}
         configs = configs or renamed.configs
     known = {directory: part.joined for directory, part in contents.items()}
-    made = join(parts, configs, metadata, known, as_arrays=as_arrays)
+    made = (
+        join(parts, configs, metadata, known, as_arrays=as_arrays)
+        if could_be_whole is None
+        else taken(parts)
+    )
     return Inventory(
         root=tree.root,
         tensors=made.tensors,

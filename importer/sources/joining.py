@@ -99,6 +99,18 @@ def join(
     return Joined(tensors, scheme, is_decoded, tuple(_unjoined(tensors)))
 
 
+def taken(parts: Mapping[str, Sequence[SourceTensor]]) -> Joined:
+    """Return tensors as they are, of a container whose arrays are no parts of others.
+
+    In GGUF a tensor may have the name that another format gives to scales.
+
+    Args:
+        parts: what is stored, by component.
+    """
+    tensors = _sorted(parts.values())
+    return Joined(tensors, None, is_decoded=False, notes=tuple(_unjoined(tensors)))
+
+
 def _sorted(parts: Iterable[Sequence[SourceTensor]]) -> tuple[SourceTensor, ...]:
     """Return the tensors of all components, sorted bytewise by name."""
     tensors: dict[str, SourceTensor] = {}

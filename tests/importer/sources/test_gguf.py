@@ -543,6 +543,54 @@ def test_blocks_that_no_one_defines_in_a_big_endian_file_are_refused_by_name(tmp
     assert caught.value.code == "E_ONLY_WHOLE"
 
 
+def test_names_that_are_scales_elsewhere_are_tensors(tmp_path, store):
+    tensors = [
+        ("blk.0.ffn_up.weight", "NVFP4", (2, 64)),
+        ("blk.0.ffn_up.scale", "F32", (1,)),
+        ("blk.0.ffn_up.input_scale", "F32", (1,)),
+        ("blk.0.ffn_up.weight_scale", "F32", (1,)),
+    ]
+    source = write(tmp_path / "s", {"x.gguf": gguf(tensors, [ARCHITECTURE])})
+    create(store, source)
+
+    found = describe(store, NAME)
+    assert len(found.tensors) == 4
+    assert found.prequantized is None
+    assert "prequantized" not in config(store)["ingot"]
+    with pytest.raises(UnsupportedError, match=r"NVFP4 with `blk.0.ffn_up.scale`") as caught:
+        create(store, source, "apart", unpack=True)
+    assert caught.value.code == "E_ONLY_WHOLE"
+
+
+@pytest.mark.parametrize("small_first", [True, False])
+def test_a_split_that_the_library_writes(tmp_path, store, small_first):
+    import numpy as np
+    from gguf import GGUFReader, GGUFWriter
+
+    (tmp_path / "s").mkdir()
+    writer = GGUFWriter(
+        tmp_path / "s" / "model.gguf",
+        "of nobody",
+        split_max_tensors=2,
+        small_first_shard=small_first,
+    )
+    values = {f"blk.{n}.w.weight": np.full((2, 4), n, "f4") for n in range(5)}
+    for name, array in values.items():
+        writer.add_tensor(name, array)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    files = sorted((tmp_path / "s").iterdir())
+    assert len(files) == 3 + small_first
+    theirs = {one.name for path in files for one in GGUFReader(path).tensors}
+
+    create(store, files[-1])
+
+    assert {one.name for one in describe(store, NAME).tensors} == theirs == set(values)
+    assert compare(store, NAME, files[0]).findings == ()
+
+
 def test_nothing_in_a_configuration_depends_on_the_path(tmp_path, store):
     made = []
     for name in ("a", "b"):
