@@ -50,6 +50,7 @@ zoo: $(VENV)/.run .venv-zoo/.made
 	.venv-zoo/bin/python tests/zoo/check_zoo.py --command $(BIN)/ingot
 	.venv-zoo/bin/python tests/zoo/check_quantized.py --command $(BIN)/ingot
 	.venv-zoo/bin/python tests/zoo/check_ggml.py
+	.venv-zoo/bin/python tests/zoo/check_scaled.py
 	.venv-zoo/bin/python tests/zoo/check_onnx.py
 	.venv-zoo/bin/python tests/zoo/check_uqff.py
 

@@ -19,6 +19,8 @@ from importer.codecs.spec import QUANT_TYPES, QuantSpec
 from store.fs import Buffer
 from store.tensorblob import GLOBAL_SCALE, PACKED_DTYPE, SCALE, WEIGHT
 
+GROUPS: Final = (16, 32)
+"""Codes that share a scale: of NVFP4, and of ModelOpt's with activations in FP8."""
 _CODES_IN_A_WORD: Final = 8
 _GLOBAL: Final = "F32"
 

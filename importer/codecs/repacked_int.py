@@ -21,6 +21,8 @@ _BYTE: Final = 8
 def repack(found: ScaledCodes, places: Places, spec: QuantSpec) -> Encoded:
     """Return words, scales and biases in F32 of whole rows of codes.
 
+    Values of groups whose scale is not finite are counted, and are not the same.
+
     Args:
         found: codes and scales; those of two's complement have more than four bits.
         places: the scale row of each row.
@@ -35,10 +37,13 @@ def repack(found: ScaledCodes, places: Places, spec: QuantSpec) -> Encoded:
         zeros = zeros + np.float32(half)
     groups = codes.shape[1] // spec.group_size
     repeats = -(-found.width // spec.group_size)
+    with np.errstate(all="ignore"):
+        biases = np.float32(0) - zeros * scales
     parts = [
-        np.repeat(one, repeats, axis=1)[:, :groups].astype("<f4")
-        for one in (scales, np.float32(0) - zeros * scales)
+        np.repeat(one, repeats, axis=1)[:, :groups].astype("<f4") for one in (scales, biases)
     ]
+    lost = int(np.count_nonzero(~np.isfinite(parts[1]))) * spec.group_size
     grouped = np.ascontiguousarray(codes).reshape(-1, spec.group_size)
     words = grouped.view("<u4") if spec.bits == _BYTE else packing.pack(grouped, spec.bits)
-    return Encoded(tuple(np.ascontiguousarray(one).tobytes() for one in (words, *parts)))
+    made = tuple(np.ascontiguousarray(one).tobytes() for one in (words, *parts))
+    return Encoded(made, lost)

@@ -23,6 +23,7 @@ from importer.codecs.base import (
 )
 from importer.codecs.global_scaled import GlobalNvfp4
 from importer.codecs.plain import Plain
+from store.errors import InputError
 from store.fs import Buffer
 from store.tensorblob import WEIGHT
 
@@ -282,9 +283,15 @@ class CopyScaled:
         words, scales, whole = arrays
         count = max(math.prod(shape), 1)
         if self.codec.divides:
-            from importer.codecs.scaling import reciprocals  # noqa: PLC0415 - it imports numpy
+            from importer.codecs import scaling  # noqa: PLC0415 - it imports numpy
 
-            whole = reciprocals(whole)
+            if not scaling.has_way_back(whole):
+                raise InputError(
+                    "the divisor of an NVFP4 tensor is 0, or not what it was when the plan was "
+                    "made",
+                    code="E_QUANT_PAIR",
+                )
+            whole = scaling.reciprocals(whole)
         # Of so few bytes a chunk may have none (`importer.codecs.base`).
         begin, end = (len(whole) * at // count for at in (elements.start, elements.stop))
         return Encoded((words, scales, memoryview(whole)[begin:end]))

@@ -9,7 +9,7 @@ import struct
 from store.fs import FileSystem
 from store.memo import Memo
 from store.tensorfile import encode_header
-from tests.fuzz import uqff_targets
+from tests.fuzz import scaled_targets, uqff_targets
 from tests.fuzz.scratch import SCRATCH
 from tests.fuzz.store_targets import DIGEST, IDENTITY, PATH
 from tests.importer.formats.gguf import builders as gguf_builders
@@ -170,6 +170,7 @@ SEEDS: dict[str, list[bytes]] = {
     "pytorch": [checkpoint(GOOD), stream(OLD)],
     "pytorch_pickle": [pickled(GOOD), pickled(mapping(model=GOOD, x=b"]N\x88e"))],
     "gguf": gguf_builders.SEEDS,
+    "scaled": scaled_targets.SEEDS,
     **uqff_targets.SEEDS,
     "onnx": onnx_builders.SEEDS,
     "onnx_tensor": onnx_builders.TENSOR_SEEDS,

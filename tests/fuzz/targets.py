@@ -39,6 +39,7 @@ from tests.fuzz import (
     gguf_targets,
     onnx_targets,
     packed_targets,
+    scaled_targets,
     store_targets,
     uqff_targets,
 )
@@ -205,6 +206,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "text": text,
     "checkpoint": checkpoint,
     **gguf_targets.TARGETS,
+    **scaled_targets.TARGETS,
     **uqff_targets.TARGETS,
     **onnx_targets.TARGETS,
     **packed_targets.TARGETS,

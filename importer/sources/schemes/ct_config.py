@@ -13,6 +13,7 @@ METHOD: Final = "compressed-tensors"
 _BLOCKS: Final = "block"
 _GROUPS: Final = ("group", "tensor_group")
 _STRATEGIES: Final = ("tensor", "channel", *_GROUPS, _BLOCKS, "token", "attn_head")
+_KINDS: Final = ("int", "float")
 _MOST_BITS: Final = 16
 _MOST: Final = 1 << 31
 
@@ -111,7 +112,7 @@ def _group(name: str, table: Mapping[str, Json], whole: str) -> CtGroup | None:
     where = f"`config_groups` of {printable(name)}"
     targets = table.get("targets")
     kind = weights.get("type", "int")
-    if kind not in {"int", "float"}:
+    if kind not in _KINDS:
         _bad(where, "type", kind, "int or float")
     symmetric = weights.get("symmetric", True)
     if type(symmetric) is not bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from importer.codecs.global_scaled import GlobalNvfp4, ScaledFp4
+from importer.codecs.global_scaled import GROUPS, GlobalNvfp4, ScaledFp4
 from importer.codecs.registry import codec_for
 from importer.codecs.spec import QUANT_TYPES
 from importer.sources.schemes.ct_config import CtGroup
@@ -83,23 +83,35 @@ def join_fp4(
             contradict(packed, f"has {told(scale)}, and no `{stem}.weight_global_scale`")
         parts.join(name, shape, arrays, codec_for(_MXFP4, "BF16"))
         return
+    decoder = _divided((packed, scale, whole), shape, values.get(whole.name, b""))
+    parts.join(name, shape, (*arrays, whole), decoder)
+
+
+def _divided(
+    arrays: tuple[SourceTensor, SourceTensor, SourceTensor],
+    shape: tuple[int, ...],
+    value: bytes,
+) -> ScaledFp4:
+    """Return what reads codes whose scales are divided by that of their matrix.
+
+    Args:
+        value: of the divisors; all 0 where it cannot be read.
+    """
+    packed, scale, whole = arrays
     if scale.dtype != "F8_E4M3" or whole.dtype != "F32":
         contradict(packed, f"has {told(scale)} and {told(whole)}, expected F8_E4M3 and F32")
-    count = whole.nbytes // 4
-    matrices = ScaledFp4(size).matrices(shape)
+    size = _group_size(packed, scale, shape)
+    if size not in GROUPS:
+        contradict(packed, f"has {told(scale)}, groups of {size}, expected 16 or 32")
+    count, matrices = whole.nbytes // 4, ScaledFp4(size).matrices(shape)
     if count not in {1, matrices}:
-        contradict(
-            packed,
-            f"{list(packed.shape)} has {told(whole)}, expected one number for each matrix",
-        )
-    decoder = ScaledFp4(size, divides=True, is_shared=count == 1 < matrices)
+        contradict(packed, f"{list(packed.shape)} has {told(whole)}, expected one number")
     if size == _NVFP4.group_size and count == matrices:
         from importer.codecs.scaling import has_way_back  # noqa: PLC0415 - it imports numpy
 
-        value = values.get(whole.name)
-        if value is None or not any(value) or has_way_back(value):
-            decoder = GlobalNvfp4(divides=True)
-    parts.join(name, shape, (*arrays, whole), decoder)
+        if not any(value) or has_way_back(value):
+            return GlobalNvfp4(divides=True)
+    return ScaledFp4(size, divides=True, is_shared=count < matrices)
 
 
 def _group_size(packed: SourceTensor, scale: SourceTensor, shape: tuple[int, ...]) -> int:

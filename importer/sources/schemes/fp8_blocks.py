@@ -107,7 +107,7 @@ def _by_shapes(shape: Shape, sizes: Shape) -> tuple[Block, bool] | None:
     for block in ((0, 0), (1, 0), (0, 1), _USUAL):
         if _expected(shape, block) == sizes:
             return block, False
-    if not (down and across) or rows % down or columns % across:
+    if not (down and across and rows and columns) or rows % down or columns % across:
         return None
     return (rows // down, columns // across), False
 

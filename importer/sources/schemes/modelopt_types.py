@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from importer.codecs.base import Decoder
 from importer.codecs.column_scaled import ColumnScaled
-from importer.codecs.global_scaled import GlobalNvfp4, ScaledFp4
+from importer.codecs.global_scaled import GROUPS, GlobalNvfp4, ScaledFp4
 from importer.codecs.packed_int import Layout, PackedInt
 from importer.codecs.registry import codec_for
 from importer.codecs.spec import QUANT_TYPES
@@ -46,6 +46,8 @@ def nvfp4(
         )
     shape, size = _unpacked(weight, scale)
     _check_size(weight, scale, size, algorithm)
+    if size not in GROUPS:
+        contradict(weight, f"has {told(scale)}, groups of {size}, expected 16 or 32")
     matrices, count = ScaledFp4(size).matrices(shape), second.nbytes // 4
     if count not in {1, matrices}:
         contradict(second, f"has {count} numbers, and {told(weight)} is {matrices} matrices")

@@ -1,0 +1,106 @@
+"""FP8 under the names and shapes of those who write it."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from importer.sources.inventory import read_inventory
+from tests.importer.sources.schemes.test_scaled_hostile import source
+
+L = "model.layers.0.mlp.up_proj"
+E = "model.layers.0.mlp.experts"
+F8 = "F8_E4M3"
+DEEPSEEK = {"quant_method": "fp8", "weight_block_size": [128, 128], "fmt": "e4m3"}
+
+
+def only(tmp_path, tensors, quantization=None):
+    """The one tensor that some arrays are."""
+    (found,) = read_inventory(source(tmp_path / "s", tensors, quantization)).tensors
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "scale"),
+    [
+        (f"{L}.weight", f"{L}.weight_scale_inv"),
+        (f"{L}.weight", f"{L}.weight_scale"),
+        (f"{L}.weight", f"{L}.scale"),
+        (f"{L}.weight", f"{L}.scale_weight"),
+        (f"{L}.weight", f"{L}.qscale_weight"),
+        (f"{E}.down_proj", f"{E}.down_proj_scale"),
+        (f"{E}.down_proj", f"{E}.down_proj_scale_inv"),
+        (f"{E}.down_proj", f"{E}.down_proj_weight_scale"),
+    ],
+)
+@pytest.mark.parametrize("dtype", [F8, "F8_E5M2"])
+def test_every_name_of_a_scale_is_known(tmp_path, name, scale, dtype):
+    found = only(tmp_path, {name: (dtype, (8, 16)), scale: ("F32", ())})
+
+    assert (found.name, found.shape, found.stored_as) == (name, (8, 16), "fp8")
+
+
+@pytest.mark.parametrize(
+    ("weight", "scale", "kind"),
+    [
+        ((576, 640), ("F32", (5, 5)), "fp8 128x128"),
+        ((576, 640), ("BF16", (576, 1)), "fp8 channel"),
+        ((576, 640), ("F32", (576,)), "fp8 channel"),
+        ((576, 640), ("F32", (1, 640)), "fp8 channel"),
+        ((576, 640), ("F32", (1,)), "fp8"),
+        ((576, 640), ("F16", (1, 1)), "fp8"),
+        ((64, 96), ("F32", (2, 3)), "fp8 32x32"),
+        ((64, 96), ("F32", (2, 1, 3, 1)), "fp8 32x32"),
+        ((64, 96), ("F8_E8M0", (64, 3)), "mxfp8"),
+        ((64, 96), ("U8", (64, 3)), "mxfp8"),
+        ((64, 96), ("F8_E8M0", (1, 1)), "fp8"),
+        ((3, 64, 96), ("F32", ()), "fp8"),
+        ((3, 64, 96), ("F32", (3,)), "fp8"),
+        ((3, 64, 96), ("F32", (3, 1, 1)), "fp8"),
+        ((3, 64, 96), ("F32", (3, 64)), "fp8 channel"),
+        ((3, 64, 96), ("F32", (3, 1, 96)), "fp8 channel"),
+        ((3, 200, 300), ("F32", (3, 2, 3)), "fp8 128x128"),
+        ((16,), ("F32", (1,)), "fp8"),
+    ],
+)
+def test_the_shapes_tell_the_block(tmp_path, weight, scale, kind):
+    found = only(tmp_path, {"a.weight": (F8, weight), "a.weight_scale": scale})
+
+    assert (found.shape, found.stored_as) == (weight, kind)
+    spans = found.decoder.spans(weight, range(math.prod(weight)))
+    assert [span.nbytes for span in spans] == [array.nbytes for array in found.arrays]
+
+
+@pytest.mark.parametrize(
+    ("weight", "scale", "kind"),
+    [
+        ((576, 640), (5, 5), "fp8 128x128"),
+        ((64, 96), (1, 1), "fp8 128x128"),
+        ((2, 200, 300), (2, 2, 3), "fp8 128x128"),
+    ],
+)
+def test_declared_blocks_may_be_partial(tmp_path, weight, scale, kind):
+    tensors = {"a.weight": (F8, weight), "a.weight_scale_inv": ("F32", scale)}
+
+    assert only(tmp_path, tensors, DEEPSEEK).stored_as == kind
+
+
+def test_experts_of_four_bits_are_mxfp4(tmp_path):
+    tensors = {f"{E}.0.w1.weight": ("I8", (8, 32)), f"{E}.0.w1.scale": ("F8_E8M0", (8, 2))}
+
+    found = only(tmp_path, tensors)
+
+    assert (found.shape, found.stored_as, found.is_ours) == ((8, 64), "mxfp4", True)
+
+
+def test_fp8_without_scales_is_plain(tmp_path):
+    assert only(tmp_path, {"a.weight": (F8, (4, 4))}).is_plain
+
+
+def test_a_float_with_a_learned_scale_is_plain(tmp_path):
+    tensors = {"a.weight": ("BF16", (4, 4)), "a.weight_scale": ("F32", (1,))}
+
+    found = read_inventory(source(tmp_path / "s", tensors, None))
+
+    assert [one.name for one in found.tensors] == ["a.weight", "a.weight_scale"]
