@@ -8,14 +8,16 @@ then rounds to BF16 (compressed_tensors/compressors/nvfp4/base.py of 0.20.0).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from importer.codecs.base import KernelSpec, Operation, Part, Runtime, Shape, Span
+from importer.codecs.base import Encoded, KernelSpec, Operation, Part, Runtime, Shape, Span
 from importer.codecs.blocks import Grid
 from importer.codecs.scaled_kernel import ScaledKernel
 from importer.codecs.spec import QUANT_TYPES, QuantSpec
+from store.errors import InputError
 from store.fs import Buffer
 from store.tensorblob import GLOBAL_SCALE, PACKED_DTYPE, SCALE, WEIGHT
 
@@ -106,7 +108,7 @@ class ScaledFp4:
 class GlobalNvfp4(ScaledFp4):
     """What a blob of ours can hold: groups of 16, with one scale for each matrix.
 
-    Of what is stored with a divisor its reciprocal is kept (`importer.codecs.transcode`).
+    Of what is stored with a divisor its reciprocal is kept (`CopyScaled`).
     """
 
     def __str__(self) -> str:
@@ -125,3 +127,55 @@ class GlobalNvfp4(ScaledFp4):
             Part(SCALE, "U8", (*outer, columns // self.group_size)),
             Part(GLOBAL_SCALE, _GLOBAL, tuple(outer[:-1])),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class CopyScaled:
+    """Keeps codes and scales of NVFP4; of a divisor of the whole tensor its reciprocal."""
+
+    codec: GlobalNvfp4
+
+    @property
+    def is_lossless(self) -> bool:
+        """Return True: a divisor without an exact way back is not copied."""
+        return True
+
+    def parts(self, shape: Shape) -> tuple[Part, ...]:
+        """Return the codec's parts."""
+        return self.codec.parts(shape)
+
+    def unit(self, shape: Shape) -> int:
+        """Return the codec's unit."""
+        return self.codec.unit(shape)
+
+    def spans(self, shape: Shape, elements: range) -> tuple[Span, ...]:
+        """Return what the codec would read."""
+        return self.codec.spans(shape, elements)
+
+    def convert(
+        self,
+        arrays: Sequence[Buffer],
+        shape: Shape,
+        elements: range,
+        runtime: Runtime,  # noqa: ARG002 - the contract
+    ) -> Encoded:
+        """Return codes and scales as they are, and the piece of the scales of matrices."""
+        words, scales, whole = arrays
+        count = max(math.prod(shape), 1)
+        if self.codec.divides:
+            from importer.codecs import scaling  # noqa: PLC0415 - it imports numpy
+
+            if not scaling.has_way_back(whole):
+                raise InputError(
+                    "the divisor of an NVFP4 tensor is 0, or not what it was when the plan was "
+                    "made",
+                    code="E_QUANT_PAIR",
+                )
+            whole = scaling.reciprocals(whole)
+        # Of so few bytes a chunk may have none (`importer.codecs.base`).
+        begin, end = (len(whole) * at // count for at in (elements.start, elements.stop))
+        return Encoded((words, scales, memoryview(whole)[begin:end]))
+
+    def kernels(self) -> tuple[KernelSpec, ...]:
+        """Return none."""
+        return ()

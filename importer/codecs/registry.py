@@ -8,13 +8,12 @@ from typing import cast
 
 from importer.codecs.base import Blocks, Codec, Coded, Decoder, Shape, Transcoder
 from importer.codecs.cast import Cast
-from importer.codecs.global_scaled import GlobalNvfp4
+from importer.codecs.global_scaled import CopyScaled, GlobalNvfp4
 from importer.codecs.plain import Plain, is_plain
 from importer.codecs.spec import FloatType, QuantSpec, Target
 from importer.codecs.transcode import (
     Copy,
     CopyParts,
-    CopyScaled,
     Gather,
     KeepBlocks,
     Recode,

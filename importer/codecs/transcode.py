@@ -21,9 +21,7 @@ from importer.codecs.base import (
     Shape,
     Span,
 )
-from importer.codecs.global_scaled import GlobalNvfp4
 from importer.codecs.plain import Plain
-from store.errors import InputError
 from store.fs import Buffer
 from store.tensorblob import WEIGHT
 
@@ -247,55 +245,3 @@ class Repack:
     def kernels(self) -> tuple[KernelSpec, ...]:
         """Return those that the decoder reads codes with."""
         return self.decoder.kernels(Operation.DECODE)
-
-
-@dataclass(frozen=True, slots=True)
-class CopyScaled:
-    """Keeps codes and scales of NVFP4; of a divisor of the whole tensor its reciprocal."""
-
-    codec: GlobalNvfp4
-
-    @property
-    def is_lossless(self) -> bool:
-        """Return True: a divisor without an exact way back is not copied."""
-        return True
-
-    def parts(self, shape: Shape) -> tuple[Part, ...]:
-        """Return the codec's parts."""
-        return self.codec.parts(shape)
-
-    def unit(self, shape: Shape) -> int:
-        """Return the codec's unit."""
-        return self.codec.unit(shape)
-
-    def spans(self, shape: Shape, elements: range) -> tuple[Span, ...]:
-        """Return what the codec would read."""
-        return self.codec.spans(shape, elements)
-
-    def convert(
-        self,
-        arrays: Sequence[Buffer],
-        shape: Shape,
-        elements: range,
-        runtime: Runtime,  # noqa: ARG002 - the contract
-    ) -> Encoded:
-        """Return codes and scales as they are, and the piece of the scales of matrices."""
-        words, scales, whole = arrays
-        count = max(math.prod(shape), 1)
-        if self.codec.divides:
-            from importer.codecs import scaling  # noqa: PLC0415 - it imports numpy
-
-            if not scaling.has_way_back(whole):
-                raise InputError(
-                    "the divisor of an NVFP4 tensor is 0, or not what it was when the plan was "
-                    "made",
-                    code="E_QUANT_PAIR",
-                )
-            whole = scaling.reciprocals(whole)
-        # Of so few bytes a chunk may have none (`importer.codecs.base`).
-        begin, end = (len(whole) * at // count for at in (elements.start, elements.stop))
-        return Encoded((words, scales, memoryview(whole)[begin:end]))
-
-    def kernels(self) -> tuple[KernelSpec, ...]:
-        """Return none."""
-        return ()

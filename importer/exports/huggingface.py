@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from importer.codecs.cast import Cast
+from importer.codecs.global_scaled import CopyScaled
 from importer.codecs.grouped import Grouped
 from importer.codecs.spec import QuantSpec
-from importer.codecs.transcode import CopyParts, CopyScaled, KeepBlocks, Recode
+from importer.codecs.transcode import CopyParts, KeepBlocks, Recode
 from importer.exports.assembly import assemble
 from importer.exports.base import ExportOptions, Row, WritePlan
 from importer.exports.documents import (
