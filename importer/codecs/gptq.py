@@ -19,8 +19,10 @@ from store.tensorfile import ITEM_BITS
 MOST_COLUMNS: Final = 1 << 18
 """Columns of a matrix, so that the rows that are read together fit into memory."""
 
-_UNIT: Final = 2 << 20
-"""Values that are decoded together: 8 MiB of them, of about 1 MiB of words."""
+_UNIT: Final = 1 << 20
+"""Values that are decoded together: 4 MiB of them."""
+_BY_COLUMNS: Final = 2
+"""As many times that where codes are packed along rows, or runs would be a few bytes."""
 _BLOCK: Final = 32
 """Rows whose zero points fill whole words, of whatever number of bits."""
 _BYTE: Final = 8
@@ -44,7 +46,8 @@ class Gptq(GptqForm):
     def unit(self, shape: Shape) -> int:
         """Return the elements of the rows that are worth a run."""
         rows, columns = shape
-        fit = _UNIT // max(columns, 1) // _BLOCK * _BLOCK
+        values = _UNIT * _BY_COLUMNS if self.layout is Layout.GEMM else _UNIT
+        fit = values // max(columns, 1) // _BLOCK * _BLOCK
         return max(min(rows, max(fit, _BLOCK)) * columns, 1)
 
     def spans(self, shape: Shape, elements: range) -> tuple[Span, ...]:
@@ -76,7 +79,7 @@ class Gptq(GptqForm):
         """
         from importer.codecs import gptq_values  # noqa: PLC0415 - it imports numpy
 
-        return gptq_values.decode(self, arrays, shape, elements, runtime.kernel(_KERNEL))
+        return gptq_values.decode(self, arrays, shape, elements, runtime.kernel(self._kernel))
 
     def holds(self, shape: Shape) -> QuantSpec | None:
         """Return the affine type that holds the codes, with F32 scales and biases, or None.
@@ -112,7 +115,11 @@ class Gptq(GptqForm):
 
     def kernels(self, operation: Operation) -> tuple[KernelSpec, ...]:  # noqa: ARG002
         """Return the kernel that decodes; nothing is encoded."""
-        return (_KERNEL,)
+        return (self._kernel,)
+
+    @property
+    def _kernel(self) -> GptqKernel:
+        return _KERNELS[self.layout is Layout.GEMM]
 
 
 def _columns(some: range, rows: int, bits: int, lines: int, word: int = _WORD) -> Span:
@@ -127,7 +134,13 @@ def _columns(some: range, rows: int, bits: int, lines: int, word: int = _WORD) -
 
 @dataclass(frozen=True, slots=True)
 class GptqKernel:
-    """The kernel that decodes all layouts."""
+    """The kernel that decodes what is packed along columns, or along rows.
+
+    Attributes:
+        along_rows: as AWQ's gemm is.
+    """
+
+    along_rows: bool
 
     def load(self) -> Any:  # noqa: ANN401 - the contract
         """Import the module of the kernel; its code is found at the first call."""
@@ -136,14 +149,14 @@ class GptqKernel:
         return gptq
 
     def check(self, kernel: Any) -> None:  # noqa: ANN401
-        """Compare the kernel with numpy on a matrix of each layout.
+        """Compare the kernel with numpy on matrices that are packed so.
 
         Raises:
             ArithmeticError: they differ.
         """
         from importer.codecs import gptq_values  # noqa: PLC0415 - it imports numpy
 
-        gptq_values.check(kernel)
+        gptq_values.check(kernel, along_rows=self.along_rows)
 
 
-_KERNEL: Final = GptqKernel()
+_KERNELS: Final = (GptqKernel(along_rows=False), GptqKernel(along_rows=True))

@@ -35,7 +35,8 @@ few = settings(max_examples=settings.default.max_examples // 5)
 @pytest.fixture(scope="module")
 def kernel():
     """The kernel, loaded or compiled."""
-    found = runtime.prepare({GptqKernel(): 1 << 40}, lambda: None)
+    kernels = {GptqKernel(along_rows=way): 1 << 40 for way in (False, True)}
+    found = runtime.prepare(kernels, lambda: None)
     if found.problem is not None and found.problem.startswith("ModuleNotFoundError"):
         pytest.skip(found.problem)
     assert found.problem is None
@@ -314,7 +315,7 @@ def test_a_kernel_that_differs_is_not_used():
             values[0, 0] += form.layout is Layout.GEMV
 
     with pytest.raises(ArithmeticError, match="awq int4/32"):
-        gptq_values.check(Wrong())
+        gptq_values.check(Wrong(), along_rows=False)
 
 
 @pytest.mark.usefixtures("small_units")
