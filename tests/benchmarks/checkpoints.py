@@ -12,10 +12,11 @@ import json
 import math
 import os
 import shutil
+import struct
 import sys
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
@@ -25,6 +26,8 @@ import numpy as np
 SHARDS: Final = 3
 BF16: Final = 2
 """Bytes of an element."""
+GGUF_BF16: Final = 30
+GGUF_ALIGNMENT: Final = 32
 NARROW_BELOW: Final = 500_000_000
 """Bytes under which a model has narrow layers, for the harness's own tests."""
 VOCABULARY: Final = {"<|begin|>": 0, "<|end|>": 1, "a": 2, "b": 3}
@@ -39,6 +42,7 @@ class Checkpoint:
     config: dict[str, Any]
     shapes: Shapes
     changed: frozenset[str] = frozenset()
+    is_gguf: bool = False
 
     @property
     def nbytes(self) -> int:
@@ -99,11 +103,17 @@ def small(tensors: int) -> Checkpoint:
     return Checkpoint(config, dict.fromkeys(names, (32, 64)))
 
 
+def gguf(nbytes: int) -> Checkpoint:
+    """Plan the llama of `dense` in one GGUF file, in BF16."""
+    return replace(dense(nbytes), is_gguf=True)
+
+
 MODELS: Final[dict[str, Callable[[int], Checkpoint]]] = {
     "dense": dense,
     "tuned": tuned,
     "moe": moe,
     "small": small,
+    "gguf": gguf,
 }
 
 
@@ -114,6 +124,11 @@ def write(checkpoint: Checkpoint, directory: Path) -> None:
         return
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
+    if checkpoint.is_gguf:
+        _write_gguf(checkpoint, directory / "model.gguf")
+        os.sync()
+        (directory / ".complete").write_text(mark)
+        return
     shards = [f"model-{n:05d}-of-{SHARDS:05d}.safetensors" for n in range(1, SHARDS + 1)]
     names = list(checkpoint.shapes)
     weight_map: dict[str, str] = {}
@@ -134,6 +149,24 @@ def write(checkpoint: Checkpoint, directory: Path) -> None:
         (directory / name).write_text(json.dumps(document, indent=1))
     os.sync()
     (directory / ".complete").write_text(mark)
+
+
+def _write_gguf(checkpoint: Checkpoint, path: Path) -> None:
+    def text(value: str) -> bytes:
+        return struct.pack("<Q", len(value)) + value.encode()
+
+    header = b"GGUF" + struct.pack("<IQQ", 3, len(checkpoint.shapes), 1)
+    header += text("general.architecture") + struct.pack("<I", 8) + text("llama")
+    end = 0
+    for name, shape in checkpoint.shapes.items():
+        sides = struct.pack(f"<I{len(shape)}Q", len(shape), *reversed(shape))
+        header += text(name) + sides + struct.pack("<IQ", GGUF_BF16, end)
+        end += -(-math.prod(shape) * BF16 // GGUF_ALIGNMENT) * GGUF_ALIGNMENT
+    with path.open("wb") as file:
+        file.write(header + bytes(-len(header) % GGUF_ALIGNMENT))
+        for name in checkpoint.shapes:
+            weights = _weights(checkpoint, name)
+            file.write(weights + bytes(-len(weights) % GGUF_ALIGNMENT))
 
 
 def _write_shard(checkpoint: Checkpoint, names: list[str], path: Path) -> None:

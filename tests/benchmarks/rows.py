@@ -150,10 +150,13 @@ def writer(*options: str) -> Side:
     ]
 
 
-def copy_and_hash(stage: Stage, fresh: Path) -> list[str]:
-    """`cp -r`, then `openssl dgst` of the copy."""
-    script = 'cp -r "$1" "$2" && openssl dgst -sha256 "$2"/*.safetensors'
-    return ["sh", "-c", script, "sh", str(stage.source), str(fresh / "copy")]
+def copy_and_hash(suffix: str) -> Side:
+    """`cp -r`, then `openssl dgst` of the weights of the copy."""
+    script = f'cp -r "$1" "$2" && openssl dgst -sha256 "$2"/*.{suffix}'
+    return lambda stage, fresh: [
+        *("sh", "-c", script, "sh"),
+        *(str(stage.source), str(fresh / "copy")),
+    ]
 
 
 def hash_source(stage: Stage, _: Path) -> list[str]:
@@ -212,7 +215,8 @@ ROWS: Final = (
     Row("moe", "create int4, experts", CONVERT, create(*INT4), MLX_INT4, 0.25, 0.19, models=("moe",)),
     Row("int4-writer", "create int4", WRITES, create(*INT4), writer("int4"), 0.22, 0.16),
     Row("plain-writer", "create", WRITES, create(), writer(), 0.75, 0.5),
-    Row("plain-copy", "create", "cp -r and openssl dgst of the copy", create(), copy_and_hash, 0.75, 0.5),
+    Row("plain-copy", "create", "cp -r and openssl dgst of the copy", create(), copy_and_hash("safetensors"), 0.75, 0.5),
+    Row("gguf-copy", "create of a GGUF file", "cp -r and openssl dgst of the copy", create(), copy_and_hash("gguf"), 1.0, 0.8, models=("gguf",)),
     Row("int4-hash", "create int4", "openssl dgst of the source", create(*INT4), hash_source, 0.8, 0.6),
     Row("verify", "verify", "openssl dgst of the blobs", in_store("verify"), hash_blobs(), 0.6, 0.52),
     Row("again", "create again", "", create_again(), None, 0.25, 0.15, Measure.SECONDS),

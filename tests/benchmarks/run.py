@@ -181,11 +181,16 @@ def _real_disk() -> Path:
 
 
 def _tensors(source: Path) -> int:
-    return len(json.loads((source / "model.safetensors.index.json").read_bytes())["weight_map"])
+    index = source / "model.safetensors.index.json"
+    if index.exists():
+        return len(json.loads(index.read_bytes())["weight_map"])
+    with (source / "model.gguf").open("rb") as file:
+        return int.from_bytes(file.read(16)[8:], "little")
 
 
 def _weights(source: Path) -> int:
-    return sum(path.stat().st_size for path in source.glob("*.safetensors"))
+    weights = (*source.glob("*.safetensors"), *source.glob("*.gguf"))
+    return sum(path.stat().st_size for path in weights)
 
 
 if __name__ == "__main__":
