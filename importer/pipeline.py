@@ -16,7 +16,7 @@ from importer.engine.reuse import Reuse, was_imported
 from importer.engine.space import check_space, telling_space
 from importer.engine.write import write_blobs
 from importer.events import Listener, Planned, Published, Scanned, silent
-from importer.modelfile.layers import configured, inherited, use_layers
+from importer.modelfile.layers import configured, inherited, use_layers, with_stops
 from importer.models.config import config_bytes
 from importer.planning.outcome import misfits_of
 from importer.planning.plan import FilePlan, Job, Plan
@@ -140,6 +140,8 @@ def import_model(
         made = [Written(*writer.put(document)) for document in documents]
         config, *reports = [done.ref for done in made]
         layers += [Layer(MediaType.QUALITY, ref.digest, ref.size) for ref in reports]
+        if plan.inventory.whole is not None and plan.inventory.model is None:
+            use = with_stops(use, plan.inventory.whole.family)
         layers += use_layers(writer, plan.inventory.use, use)
         origin = _origin(request, plan)
         manifest = Manifest(Layer(CONFIG_MEDIA_TYPE, config.digest, config.size), tuple(layers))

@@ -104,8 +104,10 @@ class _Collector:
             self._note(given, f"`{given.key}` is a parameter that Ollama does not use any more")
             return
         value, known = read_value(given), self._parameters.get(given.key)
-        both = isinstance(value, list) and isinstance(known, list)
-        self._parameters[given.key] = [*known, *value] if both else value  # type: ignore[misc]
+        if isinstance(value, list) and isinstance(known, list):
+            known += value
+        else:
+            self._parameters[given.key] = value
 
     def _text(self, given: Instruction) -> None:
         value = given.value

@@ -76,6 +76,20 @@ def inherited(use: Use, words: Mapping[str, str]) -> Use:
     )
 
 
+def with_stops(use: Use, family: str) -> Use:
+    """Return a use with the stops that Ollama gives a GGUF file of some families.
+
+    As its server does: where neither PARSER and RENDERER nor `stop` say otherwise.
+    """
+    stops = _STOPS.get(family)
+    if stops is None or (use.parser and use.renderer) or "stop" in use.parameters:
+        return use
+    return replace(use, parameters={**use.parameters, "stop": [*stops]})
+
+
+_STOPS: Final = {"gemma4": ("<turn|>",)}
+
+
 def use_layers(
     writer: Writer, there: Sequence[tuple[Layer, bytes]], use: Use
 ) -> tuple[Layer, ...]:

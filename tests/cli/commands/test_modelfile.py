@@ -12,6 +12,7 @@ from safetensors.numpy import save_file
 
 from tests.cli.runner import run
 from tests.importer.builders import MODELS
+from tests.importer.formats.gguf import builders as gguf
 
 LLAMA = MODELS / "tiny-llama"
 TYPE = "application/vnd.ollama.image."
@@ -415,3 +416,48 @@ def test_a_draft_without_an_architecture_is_refused(create, tmp_path):
     save_file({"a.weight": np.ones((2, 3), np.float32)}, draft / "model.safetensors")
 
     assert "names no architecture" in create(f"FROM {LLAMA}\nDRAFT d\n").failed(3)
+
+
+# From a GGUF file.
+
+
+def gguf_file(path, family):
+    keys = [("general.architecture", "string", family)]
+    path.write_bytes(gguf.gguf([("token_embd.weight", "F32", (2, 4))], keys))
+    return path
+
+
+def test_a_gguf_file_is_kept_whole_with_its_use(create, store, tmp_path):
+    file = gguf_file(tmp_path / "x.gguf", "llama")
+
+    create("FROM ./x.gguf\nSYSTEM Be kind.\nPARAMETER top_k 3\nREQUIRES 0.14.0\n").succeeded()
+
+    assert [(one["mediaType"].removeprefix(TYPE), one["digest"]) for one in layers(store)] == [
+        ("model", digest(file.read_bytes())),
+        ("system", digest(b"Be kind.")),
+        ("params", digest(b'{"top_k":3}\n')),
+    ]
+    assert config(store)["requires"] == "0.14.0"
+
+
+@pytest.mark.parametrize(
+    ("lines", "params"),
+    [
+        ("", b'{"stop":["\\u003cturn|\\u003e"]}\n'),
+        ("PARAMETER top_k 1", b'{"stop":["\\u003cturn|\\u003e"],"top_k":1}\n'),
+        ("PARAMETER stop x", b'{"stop":["x"]}\n'),
+        ("PARSER gemma4\nRENDERER gemma4", None),
+    ],
+)
+def test_a_gguf_of_gemma4_stops_where_ollama_stops_it(create, store, tmp_path, lines, params):
+    gguf_file(tmp_path / "x.gguf", "gemma4")
+
+    create(f"FROM x.gguf\n{lines}\n").succeeded()
+
+    assert uses(store) == ([] if params is None else [("params", digest(params))])
+
+
+def test_a_draft_on_a_gguf_file_is_refused(create, tmp_path):
+    gguf_file(tmp_path / "x.gguf", "llama")
+
+    assert "cannot carry" in create(f"FROM x.gguf\nDRAFT {LLAMA}\n").failed(4)
