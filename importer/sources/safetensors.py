@@ -25,6 +25,9 @@ _NAMING: Final = Naming(
 """The likeliest name first; `consolidated` is Mistral's own second copy."""
 _DESCRIPTORS: Final = "/proc/self/fd" if sys.platform == "linux" else "/dev/fd"
 
+_GAP: Final = 1 << 14
+"""Bytes between two arrays that are read, too, rather than asked for twice."""
+
 
 class Safetensors:
     """Hugging Face's own format: a JSON header before the data."""
@@ -47,10 +50,17 @@ class Safetensors:
     def fetch_header(self, path: str, size: int, read: ReadRange) -> None:
         """Read the header, at the start of the file, and the arrays that schemes read."""
         header = parse_header(header_text(path, size, read), size, f"`{path}`")
-        for entry in header.entries:
+        ranges: list[tuple[int, int]] = []
+        for entry in sorted(header.entries, key=lambda entry: entry.begin):
             if is_needed(entry.name, entry.nbytes):
                 start = header.nbytes + entry.begin
-                read(start, start + entry.nbytes)
+                first, end = ranges.pop() if ranges else (start, start)
+                if start - end > _GAP:
+                    ranges.append((first, end))
+                    first = start
+                ranges.append((first, start + entry.nbytes))
+        for start, end in ranges:
+            read(start, end)
 
     def read(
         self, selection: Selection, files: Mapping[str, SourceFile], component: str

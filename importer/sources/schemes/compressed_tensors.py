@@ -115,7 +115,7 @@ def _module(stem: str, array: SourceTensor) -> str:
 def _check_not_ignored(array: SourceTensor, module: str, said: CtConfig) -> None:
     from importer.sources.schemes.parts import contradict  # noqa: PLC0415 - as above
 
-    if module in said.ignored:
+    if said.ignores(module):
         contradict(
             array, f"is {array.dtype}, and config.json says (`ignore`) that it is not quantized"
         )

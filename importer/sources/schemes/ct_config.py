@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple, NoReturn
 
+from importer.sources.schemes.patterns import Patterns
 from store.errors import InputError
 from store.json import Json
 from store.text import printable
 
+_EXPRESSION: Final = "re:"
 METHOD: Final = "compressed-tensors"
 _BLOCKS: Final = "block"
 _GROUPS: Final = ("group", "tensor_group")
@@ -54,7 +56,8 @@ class CtConfig(NamedTuple):
     Attributes:
         is_declared: whether compressed-tensors is.
         groups: with quantized weights.
-        ignored: names of modules that are not quantized.
+        ignored: names and expressions of modules that are not quantized.
+        patterns: matches expressions.
         sparsity: the format of sparse weights, or empty.
         format: of the model, or empty.
     """
@@ -64,15 +67,36 @@ class CtConfig(NamedTuple):
     ignored: frozenset[str]
     sparsity: str
     format: str
+    patterns: Patterns
 
     def groups_of(self, module: str) -> tuple[CtGroup, ...]:
-        """Return the groups that a module may belong to.
+        """Return the groups that a module may belong to: by name, expression or class.
 
-        One that is called by its name has that group. Expressions and classes tell nothing
-        that the shapes of the arrays do not: a module has the one group that fits.
+        The class of a module is not known: of several groups it has the one that fits.
         """
         named = tuple(group for group in self.groups if module in group.targets)
-        return named or self.groups
+        if named:
+            return named
+        told = {group: self._matches(group.targets, module) for group in self.groups}
+        if True in told.values() and None not in told.values():
+            return tuple(group for group, is_told in told.items() if is_told)
+        maybe = tuple(group for group, is_told in told.items() if is_told is not False)
+        return maybe or self.groups  # modules may have been renamed since
+
+    def ignores(self, module: str) -> bool:
+        """Return whether a module is not quantized, as far as its name tells that."""
+        expressions = tuple(one for one in self.ignored if one.startswith(_EXPRESSION))
+        return module in self.ignored or self._matches(expressions, module) is True
+
+    def _matches(self, targets: tuple[str, ...], module: str) -> bool | None:
+        """Return whether expressions match a name; None where they, or classes, may."""
+        found = [
+            self.patterns.match(target.removeprefix(_EXPRESSION), module)
+            if target.startswith(_EXPRESSION)
+            else None
+            for target in targets
+        ]
+        return True if True in found else None if None in found else False
 
 
 def read_config(config: Mapping[str, Json]) -> CtConfig:
@@ -85,7 +109,7 @@ def read_config(config: Mapping[str, Json]) -> CtConfig:
     if not isinstance(said, dict):
         said = config.get("compression_config")
     if not isinstance(said, dict) or said.get("quant_method") != METHOD:
-        return CtConfig(False, (), frozenset(), "", "")
+        return CtConfig(False, (), frozenset(), "", "", Patterns())
     whole = _text(said.get("format"))
     named = said.get("config_groups")
     groups = tuple(
@@ -102,6 +126,7 @@ def read_config(config: Mapping[str, Json]) -> CtConfig:
         frozenset(filter(None, map(_text, ignored if isinstance(ignored, list) else ()))),
         "" if sparsity == "dense" else sparsity,
         whole,
+        Patterns(),
     )
 
 

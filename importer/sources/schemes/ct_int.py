@@ -84,7 +84,7 @@ def join_bytes(
     Raises:
         InputError: they do not fit each other or their group.
     """
-    found = _find(parts, stem, arrays)
+    found = _find(parts, stem, arrays)._replace(order=None, sides=None)
     weight, scale = arrays
     fitting = [
         group
@@ -115,13 +115,12 @@ def _sides(found: _Found, values: Mapping[str, bytes]) -> tuple[int, ...] | None
     sides = found.sides
     if sides is None:
         return None
-    if sides.dtype not in {"I64", "I32"} or len(sides.shape) != 1 or sides.shape[0] > 8:  # noqa: PLR2004
+    if sides.dtype != "I64" or len(sides.shape) != 1 or sides.shape[0] > 8:  # noqa: PLR2004
         contradict(sides, f"is {sides.dtype} {list(sides.shape)}, expected I64 [2]")
     data = values.get(sides.name, b"")
     if not any(data):
         return None
-    kind = "q" if sides.dtype == "I64" else "i"
-    shape = struct.unpack(f"<{sides.shape[0]}{kind}", data)
+    shape = struct.unpack(f"<{sides.shape[0]}q", data)
     rows = found.packed.shape
     # Of a stack of matrices it may be that of each.
     if shape[:-1] != rows[:-1][-len(shape) + 1 :] or not 0 < shape[-1] < 1 << 40:
@@ -147,6 +146,7 @@ def _fitting(
     if group.kind != "int" or group.bits not in _BITS or len(packed.shape) < _MATRIX:
         return
     *rows, words = packed.shape
+    *_, groups = scale.shape or (0,)
     width = group.block[1]
     zeros = Zeros.NONE
     if (found.zeros is None) != group.is_symmetric and not _is_needless(found, group):
@@ -166,7 +166,7 @@ def _fitting(
         )
         in_a_word = _WORD // group.bits
         whole = words * _WORD // group.bits if layout is Layout.WORDS else words * in_a_word
-        columns = sides[-1] if sides else scale.shape[-1] * width if width else whole
+        columns = sides[-1] if sides else groups * width if width else whole
         shape = (*rows, columns)
         if decoder.words(columns) == words and _has_scales(shape, group.block, scale):
             yield shape, decoder
@@ -181,6 +181,8 @@ def _is_needless(found: _Found, group: CtGroup) -> bool:
 def _has_scales(shape: tuple[int, ...], block: tuple[int, int], scale: SourceTensor) -> bool:
     """Return whether scales are those of blocks, and blocks of whole groups."""
     height, width = block
+    if len(shape) < _MATRIX:
+        return False
     if height == 1 and width and shape[-1] % width:
         return False
     grid = Grid.of(shape, block)

@@ -79,7 +79,7 @@ class Parts:
 def read_small(tensors: Iterable[SourceTensor]) -> dict[str, bytes]:
     """Return the bytes of some plain arrays, which are numbers that stand beside weights.
 
-    A file that stands for one on the Hub has zeros for them.
+    `importer.sources.schemes.contents` names them, so that dry runs over the Hub fetch them.
 
     Raises:
         InputError: a file changed, or ends before that.

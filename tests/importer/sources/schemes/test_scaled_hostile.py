@@ -8,6 +8,7 @@ import pytest
 
 from importer.recipes.options import parse_options
 from importer.sources.inventory import read_inventory
+from importer.sources.schemes.contents import is_needed
 from store import ModelName, Store
 from store.errors import InputError, UnsupportedError
 from tests.importer.builders import create, safetensors, write
@@ -27,6 +28,12 @@ def ct(weights=None, targets=("Linear",), **facts):
     return {"quant_method": "compressed-tensors", "config_groups": {"g": group}, **facts}
 
 
+TWO = ct()
+TWO["config_groups"]["mine"] = {
+    "targets": ["re:^[a-c]$"],
+    "weights": {"num_bits": 8, "group_size": 32},
+}
+TWO["config_groups"]["g"]["targets"] = ["re:.*mlp.*"]
 PACKED = {
     "a.weight_packed": ("I32", (4, 8)),
     "a.weight_scale": ("BF16", (4, 2)),
@@ -99,6 +106,8 @@ BAD = {
         PACKED, ct({"strategy": "block", "group_size": None, "block_structure": [1]}), CONFIG,
         "block_structure",
     ),
+    "ignored by an expression": (PACKED, ct(ignore=["re:.*a$"]), PAIR, "`ignore`"),
+    "bits of an expression": (PACKED, TWO, PAIR, "8 bits in groups of 32 (mine)"),
     "ignored": (PACKED, ct(ignore=["a"]), PAIR, "`ignore`"),
     "no scale of words": (
         {name: PACKED[name] for name in ("a.weight_packed", "a.weight_shape")}, ct(), PAIR,
@@ -274,3 +283,18 @@ def test_an_algorithm_that_is_not_known_is_named(tmp_path):
         read_inventory(source(tmp_path / "s", NVFP4, mo("W1A1")))
 
     assert caught.value.exit_code == 4
+
+
+@pytest.mark.parametrize("target", ["re:(a)\\1", "re:(?=x)a", "re:(", "re:" + "(a|a)*" * 40])
+def test_an_expression_that_is_not_decided_leaves_the_shapes(tmp_path, target):
+    said = ct(targets=[target])
+
+    (found,) = read_inventory(source(tmp_path / "s", PACKED, said)).tensors
+
+    assert found.stored_as == "compressed-tensors int4/32"
+
+
+@pytest.mark.parametrize("end", ["weight_shape", "weight_global_scale"])
+def test_numbers_that_a_plan_needs_are_fetched_with_the_headers(end):
+    assert is_needed(f"model.layers.0.mlp.up_proj.{end}", 16)
+    assert not is_needed("model.layers.0.mlp.up_proj.weight_packed", 16)
