@@ -30,6 +30,8 @@ _LABEL: Final = (
 
 It is compiled for the first such file: that takes 2 ms, and most sources have none."""
 _PROJECTOR: Final = "mmproj"
+_LARGEST: Final = 32 << 20
+"""Bytes of one array that a dry run fetches: more than any vocabulary needs."""
 _SPLIT: Final = "E_GGUF_SPLIT"
 
 
@@ -63,10 +65,12 @@ class Gguf:
         return ()
 
     def fetch_header(self, path: str, size: int, read: ReadRange) -> None:
-        """Read the header, which is at the start of the file; of arrays only strings."""
+        """Read the header, arrays included, and the factors of rotary embeddings."""
         from importer.formats.gguf.header import read_header  # noqa: PLC0415 - see the top
 
-        read_header(f"`{path}`", size, read)
+        header = read_header(f"`{path}`", size, read)
+        for start, end in _small_ranges(header):
+            read(start, end)
 
     def read(
         self, selection: Selection, files: Mapping[str, SourceFile], component: str
@@ -94,6 +98,19 @@ class Gguf:
 
     def cross_check(self, file: SourceFile, names: AbstractSet[str]) -> None:
         """Do nothing: the other readers of the format check less than ours."""
+
+
+def _small_ranges(header: Header) -> Iterator[tuple[int, int]]:
+    """Yield what describes a model besides what its header was read for, within bounds."""
+    from importer.formats.gguf.metadata import Array, number_bytes  # noqa: PLC0415 - see the top
+    from importer.formats.gguf_names.rope import FACTORS  # noqa: PLC0415 - see the top
+
+    for found in header.metadata.values():
+        if isinstance(found, Array) and (item := number_bytes(found.kind)):
+            yield found.offset, found.offset + min(found.length * item, _LARGEST)
+    for tensor in header.tensors:
+        if tensor.name in FACTORS and tensor.nbytes <= _LARGEST:
+            yield tensor.offset, tensor.offset + tensor.nbytes
 
 
 def read_file_header(file: SourceFile) -> Header:

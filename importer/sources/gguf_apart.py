@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from importer.sources.base import Contents
 from importer.sources.document import Document
@@ -14,6 +14,9 @@ from importer.sources.gguf_tensors import rename
 from importer.sources.tensor import SourceTensor
 from store import MediaType
 from store.text import printable
+
+_NOTE: Final = 2000
+"""Characters of a note, in which there are names of the file."""
 
 
 class TakenApart(NamedTuple):
@@ -64,4 +67,9 @@ def take_apart(contents: Contents, *, has_config: bool) -> TakenApart:
         name = printable(rest[0].file.path)
         notes.append(f"the {len(rest)} tensors of `{name}` keep the names of the GGUF")
     config = {} if made.config is None or has_config else {"": made.config}
-    return TakenApart((*renamed.tensors, *rest), made.files, config, tuple(notes))
+    return TakenApart(
+        (*renamed.tensors, *rest),
+        made.files,
+        config,
+        tuple(printable(note, _NOTE) for note in notes),
+    )

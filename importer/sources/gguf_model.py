@@ -98,13 +98,7 @@ def whole_model(files: Mapping[str, SourceFile], headers: Mapping[str, Header]) 
 
 
 def _undefined(header: Header, where: str) -> Iterator[str]:
-    """Yield why tensors of a file cannot be taken out."""
-    names = {tensor.name for tensor in header.tensors}
-    for tensor in header.tensors:
-        scale = f"{tensor.name.removesuffix('.weight')}.scale"
-        if tensor.kind.name == "NVFP4" and scale in names:
-            # Its values are those of the blocks times that, which nothing here computes.
-            yield f"`{where}`: `{tensor.name}` is NVFP4 with `{scale}` beside it"
+    """Yield why tensors of a big-endian file cannot be taken out."""
     for tensor in header.tensors if header.is_big else ():
         if not tensor.kind.is_plain and tensor.kind.name not in FIELDS:
             yield (

@@ -9,6 +9,7 @@ from importer.codecs.base import Decoder, Shape
 from importer.codecs.plain import is_plain
 from importer.codecs.regrouped import Regrouper
 from importer.codecs.rotated import Rotated
+from importer.codecs.scaled import Scaled
 from importer.codecs.transposed import Transposed
 from importer.codecs.undone import Undone
 from importer.codecs.woven import Woven
@@ -59,7 +60,7 @@ def rename(facts: Facts, tensors: Sequence[SourceTensor]) -> Renamed:
     """
     by_name = {tensor.own_name: tensor for tensor in tensors}
     stored = {
-        name: Stored(tensor.shape, is_packed=not is_plain(tensor.decoder))
+        name: Stored(tensor.shape, "" if is_plain(tensor.decoder) else str(tensor.decoder))
         for name, tensor in by_name.items()
     }
     apart = take_apart(facts, stored)
@@ -73,8 +74,8 @@ def _unmoved(tensors: Sequence[SourceTensor]) -> Iterator[str]:
     if found:
         names = [tensor.name for tensor in found]
         yield (
-            f"{_some(names)} are stored in another order of single values than Hugging Face's: "
-            "where no type is asked for they stay as they are, under the names of the GGUF"
+            f"{_some(names)} are Hugging Face's only when they are decoded: where no type is "
+            "asked for they stay as they are, under the names of the GGUF"
         )
 
 
@@ -87,6 +88,9 @@ def _tensor(
     arrays = tuple(
         _rows(_array_name(made, piece), piece, tensors, stored) for piece in made.pieces
     )
+    if made.scale is not None:
+        factor = _array_name(made, made.scale)
+        arrays += (_rows(factor, made.scale, tensors, stored),)
     decoder = _decoder(made, [source.decoder for source in sources], whole.width)
     if not getattr(decoder, "can_read", lambda _: True)(made.shape):
         raise UnsupportedError(
@@ -98,15 +102,10 @@ def _tensor(
 
 
 def _array_name(made: Made, piece: Piece) -> str:
-    """Return what the array is called where it stays as it is: its rows are not in order."""
-    is_whole = made.layout is None or isinstance(made.layout, Turned)
-    return (
-        made.name
-        if is_whole
-        else f"{piece.tensor}[{piece.first}:]"
-        if piece.first
-        else piece.tensor
-    )
+    """Return what an array is called where it stays as it is; GGUF's name if it is a part."""
+    if made.scale is None and (made.layout is None or isinstance(made.layout, Turned)):
+        return made.name
+    return f"{piece.tensor}[{piece.first}:]" if piece.first else piece.tensor
 
 
 def _rows(
@@ -120,7 +119,7 @@ def _rows(
     rows = stored[piece.tensor].rows
     if piece.rows == rows:
         return array._replace(name=name)
-    each = array.nbytes // rows
+    each = array.nbytes // max(rows, 1)
     columns = array.shape[1:] if len(array.shape) == 1 else array.shape[-1:]
     return array._replace(
         name=name,
@@ -138,6 +137,8 @@ def _decoder(made: Made, inners: Sequence[Decoder], width: int) -> Decoder:
         inner = Regrouper(inner, *layout)
     elif isinstance(layout, Weave):
         inner = _woven(made.shape, layout, inners, 1 if layout.is_by_element else width)
+    if made.scale is not None:
+        return Scaled(inner)
     return inner if made.change is None else Undone(inner, made.change)
 
 

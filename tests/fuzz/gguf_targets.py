@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from collections.abc import Callable, Iterator
 
 from importer.formats.gguf.header import Header, read_header
 from importer.formats.gguf.metadata import Value, read_array
+from importer.sources.tensor import SourceTensor
 from store.errors import IngotError
 from store.text import is_printable
 from tests.fuzz.scratch import SCRATCH
@@ -92,4 +94,42 @@ def _same(ours: object, theirs: object) -> bool:
     return ours == theirs
 
 
-TARGETS: dict[str, Callable[[bytes], None]] = {"gguf": gguf}
+def gguf_apart(data: bytes) -> None:
+    """A GGUF file, taken apart: every tensor is read of the file alone, and files are made."""
+    from importer.sources.inventory import read_inventory
+
+    path = SCRATCH / f"{os.getpid()}-apart.gguf"
+    path.write_bytes(data)
+    try:
+        found = read_inventory(path)
+    except IngotError as refused:
+        shown = str(refused)
+        assert is_printable(shown)
+        return
+    names = [tensor.name for tensor in found.tensors]
+    assert len(set(names)) == len(names)
+    assert all(is_printable(note) for note in found.notes)
+    for tensor in found.tensors:
+        _check_spans(tensor)
+    for file in found.files:
+        if file.maker is not None:
+            made = b"".join(file.maker.pieces())
+            assert len(made) == file.size
+            json.loads(made)
+
+
+def _check_spans(tensor: SourceTensor) -> None:
+    """The first and the last unit, and all, lie within the arrays, and these in the file."""
+    count, unit = math.prod(tensor.shape), tensor.decoder.unit(tensor.shape)
+    assert unit >= 1
+    assert count % unit == 0
+    pieces = {(0, min(unit, count)), (max(count - unit, 0), count), (0, count)}
+    for start, stop in pieces:
+        spans = tensor.decoder.spans(tensor.shape, range(start, stop))
+        for array, span in zip(tensor.arrays, spans, strict=True):
+            assert span.begin >= 0
+            assert span.begin + (span.runs - 1) * span.stride + span.run <= array.nbytes
+            assert array.offset + array.nbytes <= array.file.size
+
+
+TARGETS: dict[str, Callable[[bytes], None]] = {"gguf": gguf, "gguf-apart": gguf_apart}

@@ -170,6 +170,7 @@ SEEDS: dict[str, list[bytes]] = {
     "pytorch": [checkpoint(GOOD), stream(OLD)],
     "pytorch_pickle": [pickled(GOOD), pickled(mapping(model=GOOD, x=b"]N\x88e"))],
     "gguf": gguf_builders.SEEDS,
+    "gguf-apart": gguf_builders.APART,
     "scaled": scaled_targets.SEEDS,
     **uqff_targets.SEEDS,
     "onnx": onnx_builders.SEEDS,

@@ -188,6 +188,11 @@ class MetadataReader:
             malformed(self._where, message, "E_GGUF_UTF8")
 
 
+def number_bytes(kind: str) -> int:
+    """Return the bytes of a number of an array, or 0 where its elements are not numbers."""
+    return struct.calcsize(_CODES[kind]) if _CODES[kind] else 0
+
+
 def read_array(array: Array, read: ReadRange, size: int, where: str) -> Iterator[object]:
     """Yield the elements of an array, in bounded memory: numbers, strings, or lists of them.
 

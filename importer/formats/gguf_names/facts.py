@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from store.errors import InputError
+from store.text import printable
 
 Fact = bool | int | float | str | Sequence[object]
 ARCHITECTURE: Final = "general.architecture"
+_MESSAGE: Final = 2000
+"""Characters of a message."""
 _FLOAT_DIGITS: Final = range(6, 10)
 
 
@@ -71,7 +74,7 @@ class Facts:
 
     def bad(self, what: str) -> NoReturn:
         """Raise InputError for metadata and tensors that contradict each other."""
-        raise InputError(f"{self.where}: {what}", code="E_GGUF_MODEL")
+        raise InputError(printable(f"{self.where}: {what}", _MESSAGE), code="E_GGUF_MODEL")
 
 
 def shortest(number: float) -> float:

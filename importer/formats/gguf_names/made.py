@@ -74,6 +74,7 @@ class Made(NamedTuple):
         pieces: one, unless the layout weaves several.
         layout: None where the values are in the order of the piece.
         change: what the converter did to the values, if it did something.
+        scale: a number that all values have to be multiplied by, or None.
     """
 
     name: str
@@ -81,6 +82,7 @@ class Made(NamedTuple):
     pieces: tuple[Piece, ...]
     layout: Turned | Regrouped | Weave | None = None
     change: Change | None = None
+    scale: Piece | None = None
 
 
 def in_turn(*rows: int, times: int) -> tuple[Pattern, ...]:

@@ -19,11 +19,11 @@ class Stored(NamedTuple):
 
     Attributes:
         shape: in elements, outermost dimension first.
-        is_packed: whether it is in blocks of several numbers.
+        kind: name of the type of GGML whose blocks it is in; empty for plain numbers.
     """
 
     shape: Shape
-    is_packed: bool = False
+    kind: str = ""
 
     @property
     def width(self) -> int:
@@ -53,6 +53,10 @@ class Model:
 
     def __contains__(self, name: str) -> bool:
         return name in self._all and name not in self._taken
+
+    def has(self, name: str) -> bool:
+        """Return whether the file has a tensor, named or not."""
+        return name in self._all
 
     def __getitem__(self, name: str) -> Stored:
         return self._all[name]

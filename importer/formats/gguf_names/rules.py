@@ -20,6 +20,8 @@ from importer.formats.gguf_names.made import Made, Weave, in_turn
 from importer.formats.gguf_names.model import Model
 from importer.formats.gguf_names.spelling import Key
 
+_MXFP4: Final = "MXFP4"
+
 Rule = Callable[[Model], Iterator[Made]]
 
 
@@ -139,7 +141,8 @@ def joined_pairs(model: Model) -> Iterator[Made]:
 def gpt_oss_experts(model: Model) -> Iterator[Made]:
     """GPT-OSS: gate_up_proj has gates and ups in turn, and matrices are `[in, out]`.
 
-    In blocks they are `[out, in]`, as in the checkpoints that have them in MXFP4.
+    In MXFP4 they are `[out, in]`, as in the checkpoints that have them so, whose blocks and
+    scales are joined to `gate_up_proj.weight` and `down_proj.weight`.
     """
     for key in model.keys("ffn_gate_exps"):
         shape = _pair(model, key, "ffn_up_exps")
@@ -151,9 +154,9 @@ def gpt_oss_experts(model: Model) -> Iterator[Made]:
             yield Made(f"{name}_bias", (experts, 2 * rows), pieces, turns)
             continue
         experts, rows, width = shape
-        if any(model[piece.tensor].is_packed for piece in pieces):
+        if all(model[piece.tensor].kind == _MXFP4 for piece in pieces):
             turns = Weave(in_turn(1, 1, times=experts * rows))
-            yield Made(name, (experts, 2 * rows, width), pieces, turns)
+            yield Made(f"{name}.weight", (experts, 2 * rows, width), pieces, turns)
         else:
             turns = Weave(in_turn(1, 1, times=rows), is_transposed=True)
             yield Made(name, (experts, width, 2 * rows), pieces, turns)
@@ -162,8 +165,8 @@ def gpt_oss_experts(model: Model) -> Iterator[Made]:
         if key.ending != "weight":
             continue
         stored = model[key.name]
-        if stored.is_packed:
-            yield Made(name, stored.shape, (model.take(key.name),))
+        if stored.kind == _MXFP4:
+            yield Made(f"{name}.weight", stored.shape, (model.take(key.name),))
         else:
             yield _transposed(model, key, name)
 

@@ -13,6 +13,7 @@ from importer.formats.gguf_names.rules import RULES
 from importer.formats.gguf_names.spelling import Key, Spelling, spelling_of
 from importer.formats.gguf_names.variants import variant_of
 from store import limits
+from store.errors import UnsupportedError
 
 _FUSED: Final = {
     "blk.N.ffn_gate_up_exps": ("ffn_gate_exps", "ffn_up_exps"),
@@ -23,6 +24,7 @@ _DERIVED: Final = frozenset(
 """Tensors that converters computed from config.json, where they go back to."""
 _CONVOLUTIONS: Final = (".conv1d.weight", ".conv.conv.weight")
 _FLAT: Final = (".A_log", ".D", "mamba.norm.weight", "mixer.norm.weight")
+_NVFP4: Final = "NVFP4"
 _MATRIX: Final = 2
 _STACK: Final = 3
 
@@ -58,6 +60,7 @@ def take_apart(facts: Facts, tensors: Mapping[str, Stored]) -> Apart:
     spelling = spelling_of(variant)
     if spelling is None:
         made = tuple(_kept(name, name, stored) for name, stored in tensors.items())
+        _check_scales(facts, tensors, [], list(tensors))
         return Apart("", made, (), tuple(tensors))
     model = Model(facts, spelling, tensors)
     found: list[Made] = []
@@ -65,8 +68,8 @@ def take_apart(facts: Facts, tensors: Mapping[str, Stored]) -> Apart:
         found += rule(model)
     derived = [name for name, _ in model.left() if Key.parse(name).stem in _DERIVED]
     unnamed: list[str] = []
-    for name, stored in list(model.left()):
-        if name in derived:
+    for name, stored in _scales_last(model):
+        if name in derived or name not in model:
             continue
         made_of = list(_named(model, spelling, Key.parse(name), stored))
         if not made_of:
@@ -76,6 +79,7 @@ def take_apart(facts: Facts, tensors: Mapping[str, Stored]) -> Apart:
         found += made_of
         if len(found) > limits.TENSORS_PER_FILE:
             facts.bad(f"more than {limits.TENSORS_PER_FILE} tensors and experts")
+    _check_scales(facts, tensors, found, unnamed)
     _check_names(facts, found)
     return Apart(variant, tuple(found), tuple(derived), tuple(unnamed))
 
@@ -92,7 +96,7 @@ def _named(model: Model, spelling: Spelling, key: Key, stored: Stored) -> Iterat
     if _is_of_experts(name):
         yield from _experts(model, name, key.name)
         return
-    made = _kept(name, key.name, stored)
+    made = _kept(name, key.name, stored)._replace(scale=_scale(model, key.name, 0))
     stem = key.stem.rpartition(".")[2]
     if spelling.rotated and stem in {"attn_q", "attn_k"} and model.has_heads(key):
         made = made._replace(layout=Turned(model.head_rows(stem, key, stored.rows)))
@@ -101,6 +105,11 @@ def _named(model: Model, spelling: Spelling, key: Key, stored: Stored) -> Iterat
     if name.endswith(".A_log"):
         made = made._replace(change=Change.MINUS_EXP)
     yield made._replace(shape=_shape(name, stored.shape))
+
+
+def _scales_last(model: Model) -> list[tuple[str, Stored]]:
+    """Return the tensors without a name; factors after what they belong to."""
+    return sorted(model.left(), key=lambda one: one[0].endswith(".scale"))
 
 
 def _kept(name: str, tensor: str, stored: Stored) -> Made:
@@ -133,7 +142,8 @@ def _experts(model: Model, name: str, tensor: str, half: int | None = None) -> I
     inner = (count, *shape[2:]) if len(shape) > _MATRIX else shape[1:]
     for expert in range(shape[0]):
         piece = Piece(tensor, expert * each + count * (half or 0), count)
-        yield Made(name.replace(".E.", f".{expert}."), inner, (piece,))
+        mine = name.replace(".E.", f".{expert}.")
+        yield Made(mine, inner, (piece,), scale=_scale(model, tensor, expert))
 
 
 def _unfused(model: Model, spelling: Spelling, key: Key, stored: Stored) -> Iterator[Made]:
@@ -163,6 +173,34 @@ def _separated(model: Model, spelling: Spelling, key: Key, stored: Stored) -> It
         if turned is not None and head % 2:
             model.facts.bad(f"`{key.name}` has heads of {head} rows, expected an even number")
         yield Made(name, (piece.rows, *stored.shape[1:]), (piece,), turned)
+
+
+def _scale(model: Model, tensor: str, expert: int) -> Piece | None:
+    """Return the factor of a tensor in NVFP4: one number, or one of each expert."""
+    scale = tensor.removesuffix(".weight") + ".scale"
+    if scale == tensor or model[tensor].kind != _NVFP4 or not model.has(scale):
+        return None
+    stored = model[scale]
+    if stored.kind or stored.width != 1 or expert >= max(stored.rows, 1) > 1 or not stored.rows:
+        model.facts.bad(f"`{scale}` {list(stored.shape)} is not a factor of `{tensor}`")
+    model.take(scale)
+    return Piece(scale, expert if stored.rows > 1 else 0, 1)
+
+
+def _check_scales(
+    facts: Facts, tensors: Mapping[str, Stored], found: list[Made], unnamed: list[str]
+) -> None:
+    """Refuse factors that nothing is multiplied by, where a rule took the matrices."""
+    used = {made.scale.tensor for made in found if made.scale is not None}
+    for name in unnamed:
+        weight = name.removesuffix(".scale") + ".weight"
+        is_factor = name.endswith(".scale") and weight in tensors
+        if is_factor and tensors[weight].kind == _NVFP4 and name not in used:
+            raise UnsupportedError(
+                f"{facts.where}: `{weight}` in NVFP4 has a factor, `{name}`, and is a part of "
+                "a matrix, or of an unknown architecture: ingot does not read that",
+                code="E_GGUF_SCALE",
+            )
 
 
 def _check_names(facts: Facts, found: list[Made]) -> None:

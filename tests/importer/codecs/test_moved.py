@@ -17,6 +17,7 @@ from importer.codecs.registry import has_blocks, transcoder_for
 from importer.codecs.regrouped import Regrouper
 from importer.codecs.rotated import Rotated
 from importer.codecs.runtime import NUMPY
+from importer.codecs.scaled import Scaled
 from importer.codecs.transposed import Transposed
 from importer.codecs.undone import Change, Undone
 from importer.codecs.woven import Pattern, Strand, Woven
@@ -240,6 +241,21 @@ def test_one_is_taken_away_again(dtype):
     made = subject.decode([stored], (5,), range(5), NUMPY)
     assert np.frombuffer(made, "<f4").tolist() == (values - 1).tolist()
     assert subject.value_dtype == "F32"
+
+
+def test_a_factor_multiplies_every_value():
+    inner, rows, width = Ggml("Q8_0"), 3, 64
+    stored, _ = make(inner, rows, width, np.random.default_rng(6))
+    subject = Scaled(inner)
+    factor = np.float32(0.3)
+    places = [0, 32, 96, rows * width]
+    arrays = [stored, factor.tobytes()]
+    laws.check_decoder(Case(subject), (rows, width), arrays, places, NUMPY)
+    laws.check_is_a_value(subject)
+    made = laws.decoded(subject, (rows, width), arrays, [0, rows * width], NUMPY)
+    values = inner.decode([stored], (rows, width), range(rows * width), NUMPY)
+    want = np.frombuffer(values, "<f4") * factor
+    assert np.array_equal(np.frombuffer(made, "<f4"), want, equal_nan=True)
 
 
 def test_the_logarithm_is_the_nearest_float():

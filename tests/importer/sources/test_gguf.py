@@ -557,9 +557,18 @@ def test_names_that_are_scales_elsewhere_are_tensors(tmp_path, store):
     assert len(found.tensors) == 4
     assert found.prequantized is None
     assert "prequantized" not in config(store)["ingot"]
-    with pytest.raises(UnsupportedError, match=r"NVFP4 with `blk.0.ffn_up.scale`") as caught:
-        create(store, source, "apart", unpack=True)
-    assert caught.value.code == "E_ONLY_WHOLE"
+    create(store, source, "apart", unpack=True)
+    layers = store.catalog.get(ModelName.parse("apart")).parse().layers
+    assert sorted(one.name for one in layers if not one.is_file) == [
+        "blk.0.ffn_up.input_scale",
+        "blk.0.ffn_up.scale",
+        "blk.0.ffn_up.weight",
+        "blk.0.ffn_up.weight_scale",
+    ]
+    other = gguf(tensors, [("general.architecture", "string", "unknown")])
+    with pytest.raises(UnsupportedError, match=r"`blk.0.ffn_up.scale`") as caught:
+        create(store, write(tmp_path / "o", {"x.gguf": other}), "other", unpack=True)
+    assert caught.value.code == "E_GGUF_SCALE"
 
 
 @pytest.mark.parametrize("small_first", [True, False])

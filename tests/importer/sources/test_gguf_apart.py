@@ -313,3 +313,97 @@ def test_of_a_split_every_file_gives_its_tensors(tmp_path):
         "model.embed_tokens.weight",
         "model.norm.weight",
     ]
+
+
+def test_gpt_oss_in_mxfp4_is_named_like_the_checkpoints_in_mxfp4(tmp_path):
+    rng = np.random.default_rng(4)
+    writer = gguf.GGUFWriter(tmp_path / "x.gguf", "gpt-oss")
+    kind = gguf.GGMLQuantizationType.MXFP4
+    parts = {}
+    for one in ("gate", "up", "down"):
+        blocks = gguf.quants.quantize(rng.standard_normal((2, 4, 32)).astype("f4"), kind)
+        writer.add_tensor(f"blk.0.ffn_{one}_exps.weight", blocks, raw_dtype=kind)
+        parts[one] = gguf.quants.dequantize(blocks, kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    tensors = {tensor.name: tensor for tensor in read_inventory(tmp_path / "x.gguf").tensors}
+    experts = "model.layers.0.mlp.experts"
+    assert set(tensors) == {f"{experts}.gate_up_proj.weight", f"{experts}.down_proj.weight"}
+    found = values(tensors[f"{experts}.gate_up_proj.weight"], 3)
+    assert np.array_equal(found[:, ::2], parts["gate"])
+    assert np.array_equal(found[:, 1::2], parts["up"])
+    assert np.array_equal(values(tensors[f"{experts}.down_proj.weight"], 1), parts["down"])
+    assert all(tensor.is_ours for tensor in tensors.values())
+
+
+def nvfp4(path, architecture, matrices, scales):
+    """A file of matrices in NVFP4; the package decodes that type and does not encode it."""
+    rng = np.random.default_rng(5)
+    writer = gguf.GGUFWriter(path, architecture)
+    writer.add_uint32(f"{architecture}.attention.head_count", 2)
+    kind = gguf.GGMLQuantizationType.NVFP4
+    made = {}
+    for name, shape in matrices.items():
+        blocks = rng.integers(0, 120, (*shape[:-1], shape[-1] // 64 * 36), "u1")
+        writer.add_tensor(f"{name}.weight", blocks, raw_dtype=kind)
+        made[name] = gguf.quants.dequantize(blocks, kind).astype("f4")
+    for name, scale in scales.items():
+        writer.add_tensor(f"{name}.scale", np.array(scale, "f4"))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return made
+
+
+def test_matrices_in_nvfp4_are_multiplied_by_their_factors(tmp_path):
+    matrices = {
+        "blk.0.ffn_up": (4, 64),
+        "blk.0.attn_q": (8, 64),
+        "blk.0.ffn_up_exps": (2, 4, 64),
+    }
+    scales = {"blk.0.ffn_up": [0.3], "blk.0.attn_q": [0.7], "blk.0.ffn_up_exps": [0.1, 0.9]}
+    made = nvfp4(tmp_path / "x.gguf", "llama", matrices, scales)
+    found = {t.name: values(t, 3) for t in read_inventory(tmp_path / "x.gguf").tensors}
+    layer, third = "model.layers.0", np.float32(0.3)
+    assert len(found) == 4
+    assert np.array_equal(found[f"{layer}.mlp.up_proj.weight"], made["blk.0.ffn_up"] * third)
+    halves = made["blk.0.attn_q"].reshape(2, 2, 2, 64).swapaxes(1, 2).reshape(8, 64)
+    want = halves * np.float32(0.7)
+    assert np.array_equal(found[f"{layer}.self_attn.q_proj.weight"], want)
+    for expert, scale in enumerate(scales["blk.0.ffn_up_exps"]):
+        want = made["blk.0.ffn_up_exps"][expert] * np.float32(scale)
+        name = f"{layer}.mlp.experts.{expert}.up_proj.weight"
+        assert np.array_equal(found[name], want)
+
+
+def test_matrices_with_factors_stay_as_they_are_where_nothing_is_asked(tmp_path):
+    matrices, scales = {"blk.0.ffn_up_exps": (2, 4, 64)}, {"blk.0.ffn_up_exps": [0.1, 0.9]}
+    nvfp4(tmp_path / "x.gguf", "qwen3moe", matrices, scales)
+    inventory = read_inventory(tmp_path / "x.gguf")
+    kept = [array.name for tensor in inventory.tensors for array in tensor.stored()]
+    name = "blk.0.ffn_up_exps"
+    assert kept == [
+        f"{name}.weight",
+        f"{name}.scale",
+        f"{name}.weight[4:]",
+        f"{name}.scale[1:]",
+    ]
+    assert any("only when they are decoded" in note for note in inventory.notes)
+
+
+def test_a_factor_of_a_part_of_a_matrix_is_refused(tmp_path):
+    matrices = {"blk.0.ffn_gate": (4, 64), "blk.0.ffn_up": (4, 64)}
+    nvfp4(tmp_path / "x.gguf", "granitemoe", matrices, {"blk.0.ffn_up": [0.3]})
+    with pytest.raises(UnsupportedError) as caught:
+        read_inventory(tmp_path / "x.gguf")
+    assert caught.value.code == "E_GGUF_SCALE"
+
+
+def test_a_factor_of_other_experts_is_refused(tmp_path):
+    matrices = {"blk.0.ffn_up_exps": (3, 4, 64)}
+    nvfp4(tmp_path / "x.gguf", "qwen3moe", matrices, {"blk.0.ffn_up_exps": [0.1, 0.9]})
+    with pytest.raises(InputError, match="not a factor"):
+        read_inventory(tmp_path / "x.gguf")

@@ -144,3 +144,87 @@ SEEDS = [
     ),
 ]
 """Where a fuzzer starts."""
+
+
+def _model(architecture, tensors, **numbers):
+    keys = [("general.architecture", "string", architecture)]
+    keys += [
+        (f"{architecture}.{key.replace('__', '.')}", "u32", value)
+        for key, value in numbers.items()
+    ]
+    tokens = ["<s>", "</s>", "a", "b", "ab"]
+    keys += [
+        ("tokenizer.ggml.model", "string", "llama"),
+        ("tokenizer.ggml.tokens", ("array", "string"), tokens),
+        ("tokenizer.ggml.scores", ("array", "f32"), [0.0, 0.0, -1.0, -2.0, -0.5]),
+        ("tokenizer.ggml.token_type", ("array", "i32"), [3, 3, 1, 1, 1]),
+    ]
+    return gguf(tensors, keys)
+
+
+_HEADS = {"attention__head_count": 2, "attention__head_count_kv": 1, "block_count": 1}
+APART = [
+    _model(
+        "llama",
+        [
+            ("blk.0.attn_q.weight", "Q8_0", (8, 32)),
+            ("blk.0.attn_k.weight", "F16", (4, 32)),
+            ("blk.0.ffn_gate_inp.weight", "F32", (2, 32)),
+            ("blk.0.ffn_gate_exps.weight", "Q4_0", (2, 4, 32)),
+            ("rope_freqs.weight", "F32", (2,)),
+        ],
+        **_HEADS,
+    ),
+    _model(
+        "deepseek2",
+        [
+            ("blk.0.attn_k_b.weight", "Q8_0", (2, 4, 32)),
+            ("blk.0.attn_v_b.weight", "F32", (2, 3, 4)),
+        ],
+        **_HEADS,
+    ),
+    _model(
+        "gpt-oss",
+        [
+            ("blk.0.ffn_gate_exps.weight", "F32", (2, 4, 8)),
+            ("blk.0.ffn_up_exps.weight", "F32", (2, 4, 8)),
+            ("blk.0.ffn_down_exps.weight", "MXFP4", (2, 4, 32)),
+            ("blk.0.ffn_gate_exps.bias", "F32", (2, 4)),
+            ("blk.0.ffn_up_exps.bias", "F32", (2, 4)),
+        ],
+        **_HEADS,
+    ),
+    _model("falcon", [("blk.0.attn_qkv.weight", "Q8_0", (8, 32))], **_HEADS),
+    _model("gpt2", [("blk.0.attn_qkv.weight", "Q8_0", (6, 64))], **_HEADS),
+    _model(
+        "qwen35",
+        [
+            ("blk.0.ssm_out.weight", "F32", (4, 16)),
+            ("blk.0.attn_qkv.weight", "F32", (24, 4)),
+            ("blk.0.attn_gate.weight", "F32", (16, 4)),
+            ("blk.0.ssm_a", "F32", (4,)),
+            ("blk.0.ssm_conv1d.weight", "F32", (24, 4)),
+        ],
+        ssm__group_count=2,
+        ssm__time_step_rank=4,
+        ssm__inner_size=16,
+        ssm__state_size=2,
+    ),
+    _model(
+        "qwen2moe",
+        [
+            ("blk.0.attn_qkv.weight", "Q8_0", (8, 32)),
+            ("blk.0.ffn_gate_up_exps.weight", "F16", (2, 4, 8)),
+        ],
+        **_HEADS,
+    ),
+    _model(
+        "qwen3moe",
+        [
+            ("blk.0.ffn_up_exps.weight", "NVFP4", (2, 4, 64)),
+            ("blk.0.ffn_up_exps.scale", "F32", (2,)),
+        ],
+        **_HEADS,
+    ),
+]
+"""Models that have to be taken apart with care."""

@@ -1,0 +1,62 @@
+"""Values that a number of the whole tensor is a factor of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from importer.codecs.base import Decoder, KernelSpec, Operation, Runtime, Shape, Span
+from store.fs import Buffer
+
+_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    """Reads an array and one F32 after it, and multiplies; the result is F32.
+
+    llama.cpp has the products of a matrix in NVFP4 multiplied by the tensor of the same name
+    that ends in `.scale`.
+
+    Attributes:
+        inner: reads the array, and gives F32.
+    """
+
+    inner: Decoder
+    value_dtype: ClassVar[str] = "F32"
+
+    def __post_init__(self) -> None:
+        assert self.inner.value_dtype == "F32", "blocks are decoded to F32"
+
+    def can_read(self, shape: Shape) -> bool:
+        """Return whether the inner decoder can."""
+        reads = getattr(self.inner, "can_read", None)
+        return reads is None or bool(reads(shape))
+
+    def unit(self, shape: Shape) -> int:
+        """Return the inner decoder's unit."""
+        return self.inner.unit(shape)
+
+    def spans(self, shape: Shape, elements: range) -> tuple[Span, ...]:
+        """Return what the inner decoder needs, and the factor."""
+        return (*self.inner.spans(shape, elements), Span(0, _BYTES))
+
+    def decode(
+        self, arrays: Sequence[Buffer], shape: Shape, elements: range, runtime: Runtime
+    ) -> Buffer:
+        """Return the products."""
+        import numpy as np  # noqa: PLC0415 - a plan needs no numpy
+
+        from importer.codecs.reference.matrices import bytes_of  # noqa: PLC0415
+
+        *own, factor = arrays
+        values = np.frombuffer(self.inner.decode(own, shape, elements, runtime), "<f4")
+        return bytes_of(values * np.frombuffer(factor, "<f4")[0])
+
+    def kernels(self, operation: Operation) -> tuple[KernelSpec, ...]:
+        """Return the inner decoder's."""
+        return self.inner.kernels(operation)
+
+    def __str__(self) -> str:
+        return str(self.inner)
