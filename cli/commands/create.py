@@ -92,7 +92,7 @@ def create(
             "--recipe",
             metavar="NAME|FILE",
             help="Decide which tensors get which type: default, uniform, ollama, mixed_2_6, "
-            "mixed_3_4, mixed_3_6, mixed_4_6, or a TOML file.",
+            "mixed_3_4, mixed_3_6, mixed_4_6, mlx, or a TOML file.",
         ),
     ] = None,
     rule: Annotated[

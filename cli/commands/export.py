@@ -30,6 +30,7 @@ class Format(StrEnum):
     """What another program loads; a name of `importer.exports.formats`."""
 
     HF = "hf"
+    MLX = "mlx"
 
 
 @unique
@@ -59,9 +60,33 @@ def export(
         Format,
         typer.Option(
             "--to",
-            help="The format: hf is what from_pretrained loads.",
+            help="The format: hf is what from_pretrained loads, mlx what mlx_lm.load loads.",
         ),
     ],
+    quantize: Annotated[
+        str | None,
+        typer.Option(
+            "--quantize",
+            "-q",
+            metavar="TYPE",
+            help="With --to mlx, quantize to a type of `ingot create`, as mlx_lm.convert does.",
+        ),
+    ] = None,
+    group_size: Annotated[
+        int | None,
+        typer.Option(
+            "--group-size", metavar="N", help="Group size of an int type: 32, 64 or 128."
+        ),
+    ] = None,
+    recipe: Annotated[
+        str | None,
+        typer.Option(
+            "--recipe",
+            metavar="NAME|FILE",
+            help="Decide which tensors get which type: mlx, mixed_3_6, another of "
+            "`ingot create`, or a TOML file.",
+        ),
+    ] = None,
     dtype: Annotated[
         Dtype | None,
         typer.Option("--dtype", help="Give every float this type; decode what is packed."),
@@ -108,7 +133,9 @@ def export(
     size = memory(shard_size, "--shard-size")
     if size is not None and size < 1:
         raise UsageError(f"`--shard-size {shard_size}`: expected at least 1", code="E_USAGE")
-    options = ExportOptions(None, dtype.value.upper() if dtype else None, size)
+    options = ExportOptions(
+        quantize, group_size, recipe, dtype.value.upper() if dtype else None, size
+    )
     with contextlib.ExitStack() as stack:
         opened = stack.enter_context(open_store(store, is_durable=not no_fsync))
         listen = stack.enter_context(listening())

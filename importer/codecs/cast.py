@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from importer.codecs.base import Encoded, KernelSpec, Operation, Part, Runtime, Shape
+from importer.codecs.base import (
+    Decoder,
+    Encoded,
+    KernelSpec,
+    Operation,
+    Part,
+    Runtime,
+    Shape,
+    Span,
+)
 from store.fs import Buffer
 from store.tensorblob import WEIGHT
 
@@ -56,3 +65,44 @@ class Cast:
     def kernels(self, operation: Operation) -> tuple[KernelSpec, ...]:  # noqa: ARG002
         """Return none."""
         return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rounded:
+    """Reads what another decoder reads, rounded to another float type.
+
+    Attributes:
+        decoder: of values that `Cast` takes.
+        wanted: the dtype that they are rounded to.
+    """
+
+    decoder: Decoder
+    wanted: str
+
+    def __str__(self) -> str:
+        return str(self.decoder)
+
+    @property
+    def value_dtype(self) -> str:
+        """The dtype that values are rounded to."""
+        return self.wanted
+
+    def unit(self, shape: Shape) -> int:
+        """Return the decoder's unit."""
+        return self.decoder.unit(shape)
+
+    def spans(self, shape: Shape, elements: range) -> tuple[Span, ...]:
+        """Return what the decoder needs."""
+        return self.decoder.spans(shape, elements)
+
+    def decode(
+        self, arrays: Sequence[Buffer], shape: Shape, elements: range, runtime: Runtime
+    ) -> Buffer:
+        """Return values, rounded; one too large becomes infinite."""
+        values = self.decoder.decode(arrays, shape, elements, runtime)
+        (part,) = Cast(self.decoder.value_dtype, self.wanted).encode(values, runtime).parts
+        return part
+
+    def kernels(self, operation: Operation) -> tuple[KernelSpec, ...]:
+        """Return the decoder's."""
+        return self.decoder.kernels(operation)

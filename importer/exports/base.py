@@ -109,12 +109,16 @@ class ExportOptions:
     """What was asked of a format.
 
     Attributes:
-        quantize: what becomes of the tensors, or None where nothing was asked.
+        quantize: the type that tensors become, as it is spelled, or None.
+        group_size: of that type, or None.
+        recipe: a preset, or the path of a file, that decides which tensors; or None.
         dtype: that every float gets: `F32`, `BF16` or `F16`; None for the source's.
         shard_size: bytes of tensors in a file at most, or None for the format's own.
     """
 
-    quantize: QuantizeOptions | None = None
+    quantize: str | None = None
+    group_size: int | None = None
+    recipe: str | None = None
     dtype: str | None = None
     shard_size: int | None = None
 

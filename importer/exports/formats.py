@@ -8,10 +8,12 @@ from typing import Final
 
 from importer.exports.base import ExportFormat
 from importer.exports.huggingface import HuggingFace
+from importer.exports.mlx import Mlx
 
 FORMATS: Final[Mapping[str, ExportFormat]] = MappingProxyType(
     {
         "hf": HuggingFace(),
+        "mlx": Mlx(),
     }
 )
 """By the word that chooses it."""

@@ -20,13 +20,12 @@ from importer.exports.documents import (
     with_dtype,
     without_quantization,
 )
-from importer.exports.safetensors import Shard, Weight, index_of, make_shards, sliced
-from importer.planning.groups import unstacked
+from importer.exports.experts import experts_of
+from importer.exports.safetensors import Shard, Weight, index_of, make_shards
 from importer.planning.plan import Plan, TensorPlan
 from importer.recipes.options import QuantizeOptions, parse_options
 from importer.sources.document import CONFIG, Document
 from importer.sources.schemes.mlx_config import MlxConfig, Packed
-from importer.sources.tensor import SourceTensor
 from store.errors import IngotError, UsageError
 from store.tensorblob import BIAS, SCALE
 
@@ -34,7 +33,6 @@ _SHARD: Final = 5 * 10**9
 _METADATA: Final[Mapping[str, str]] = {"format": "pt"}
 _WEIGHT: Final = ".weight"
 _MLX_PARTS: Final = {SCALE: ".scales", BIAS: ".biases"}
-_STACK: Final = 3
 KEEPING: Final = (CopyParts, CopyScaled, KeepBlocks)
 """What moves codes that are stored as the store stores them."""
 
@@ -44,7 +42,7 @@ class HuggingFace:
 
     def options(self, asked: ExportOptions) -> QuantizeOptions:
         """Return a cast of every float where a dtype is asked for; else keep everything."""
-        if asked.quantize is not None:
+        if asked.quantize or asked.group_size or asked.recipe:
             raise UsageError(
                 "the format hf has plain floats and no types of the store", code="E_EXPORT_TYPE"
             )
@@ -116,7 +114,7 @@ class _Form:
                     yield Weight.of(plan.name, plan.shape, names, (source,), transcoder)
                     continue
                 transcoder = Recode(source.decoder, Cast(source.dtype, source.dtype))
-            for one in self._experts(source):
+            for one in experts_of(self._plan.inventory, source):
                 name = one.own_name
                 yield Weight.of(one.name, one.shape, [name], (one,), transcoder)
 
@@ -129,23 +127,17 @@ class _Form:
         made = {weight.name: weight for weight in self.weights()}
         for plan in self._tensors:
             (source,) = plan.sources
-            own = [made[one.name] for one in self._experts(source) if one.name in made]
+            own = [
+                made[one.name]
+                for one in experts_of(self._plan.inventory, source)
+                if one.name in made
+            ]
             own = own or [made[plan.name]]
             before = plan.was_packed or plan.dtype
             stays = len(own[0].arrays) > 1
             after = before if stays else own[0].arrays[0].dtype
             nbytes = sum(weight.nbytes for weight in own)
             yield Row(plan.name, plan.shape, before, after, files[own[0].name], nbytes)
-
-    def _experts(self, source: SourceTensor) -> list[SourceTensor]:
-        """Return the experts of a stack that we made, or the tensor itself."""
-        if not self._plan.inventory.is_stacked or len(source.shape) != _STACK:
-            return [source]
-        keys = unstacked(source.own_name, source.shape[0])
-        if keys is None:
-            return [source]
-        prefix = f"{source.component}/" if source.component else ""
-        return list(sliced(source, [prefix + key for key in keys]))
 
 
 def _is_of_mlx(tensors: list[TensorPlan], config: Document) -> bool:

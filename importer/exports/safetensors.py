@@ -184,27 +184,6 @@ def encode_header(arrays: Sequence[Array], metadata: Mapping[str, str]) -> bytes
     return struct.pack("<Q", len(text)) + text
 
 
-def sliced(tensor: SourceTensor, names: Sequence[str]) -> Iterator[SourceTensor]:
-    """Yield the slices of a tensor along its first axis, as tensors of their own.
-
-    Args:
-        tensor: whose arrays all have that axis.
-        names: one for each slice.
-    """
-    count = len(names)
-    for index, name in enumerate(names):
-        arrays = tuple(
-            array._replace(
-                name=name,
-                shape=array.shape[1:],
-                offset=array.offset + array.nbytes // count * index,
-                nbytes=array.nbytes // count,
-            )
-            for array in tensor.arrays
-        )
-        yield tensor._replace(name=name, shape=tensor.shape[1:], arrays=arrays)
-
-
 def _suffix(number: int, count: int) -> str:
     return f"-{number:05d}-of-{count:05d}" if count > 1 else ""
 

@@ -6,22 +6,14 @@ from safetensors import safe_open
 
 from importer.exports.base import ExportOptions
 from importer.exports.export import ExportRequest, export_model, plan_export
-from importer.recipes.options import parse_options
 from importer.sources.location import StoredModel
 from store import ModelName
 
 
 def planned(store, dest, to="hf", *, name="m", source=None, **asked):
     """Plan an export of a stored model, or of a source; `asked` are words of the command."""
-    quantize = None
-    if asked.keys() & {"q", "recipe", "group_size"}:
-        quantize = parse_options(
-            asked.pop("q", None),
-            group_size=asked.pop("group_size", None),
-            recipe=asked.pop("recipe", None),
-            stacked=False,
-        )
-    options = ExportOptions(quantize, asked.pop("dtype", None), asked.pop("shard_size", None))
+    words = ("q", "group_size", "recipe", "dtype", "shard_size")
+    options = ExportOptions(*(asked.pop(word, None) for word in words))
     request = ExportRequest(
         source or StoredModel(ModelName.parse(name)),
         dest,

@@ -200,7 +200,7 @@ def test_the_arrays_of_a_scheme_stay_and_so_does_what_describes_them(store, tmp_
         "model.layers.0.q.qweight": ("I32", (8, 64)),
         "model.layers.0.q.qzeros": ("I32", (1, 8)),
         "model.layers.0.q.scales": ("F16", (1, 64)),
-        "model.layers.0.q.g_idx": ("I32", (64,)),
+        "model.layers.0.q.g_idx": ("I32", (64,), bytes(256)),
     }
     declared = {"quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 64}}
     source = model(tmp_path / "in", gptq, CAUSAL | declared, quantize_config__json=declared)

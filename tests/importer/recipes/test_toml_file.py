@@ -42,6 +42,7 @@ def test_a_preset_is_of_this_directory():
         "mixed_3_4",
         "mixed_3_6",
         "mixed_4_6",
+        "mlx",
         "ollama",
         "repack",
         "uniform",
