@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO_STORE := $(VENV)/demo-store
 
-.PHONY: demo check lint test docs soak zoo bench bench-codecs clean
+.PHONY: demo check lint test docs soak zoo clients bench bench-codecs clean
 
 demo: $(VENV)/.run
 	rm -rf $(DEMO_STORE)
@@ -59,6 +59,16 @@ zoo: $(VENV)/.run .venv-zoo/.made
 	.venv-zoo/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	touch $@
 
+# Exports, loaded by the programs that they are for: transformers, diffusers,
+# sentence-transformers, mlx-lm. Heavy, too.
+clients: $(VENV)/.run .venv-clients/.made
+	.venv-clients/bin/python -W ignore tests/clients/check_clients.py --command $(BIN)/ingot
+
+.venv-clients/.made: tests/clients/requirements.txt
+	test -x .venv-clients/bin/python || $(PYTHON) -m venv .venv-clients
+	.venv-clients/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
 # Ingot beside its peers, on 2 GB and for half an hour; BENCH="--only verify" for less:
 # docs/performance.md. No peer, no row, but the others are measured.
 bench: $(VENV)/.run .venv-bench/.made
@@ -89,4 +99,4 @@ $(VENV)/.dev: $(VENV)/.run
 	touch $@
 
 clean:
-	rm -rf $(VENV) site .cache .venv-zoo .venv-bench .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) site .cache .venv-zoo .venv-clients .venv-bench .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

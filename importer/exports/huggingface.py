@@ -30,7 +30,7 @@ from store.errors import IngotError, UsageError
 from store.tensorblob import BIAS, SCALE
 
 _SHARD: Final = 5 * 10**9
-_METADATA: Final[Mapping[str, str]] = {"format": "pt"}
+_METADATA: Final = {"format": "pt"}
 _WEIGHT: Final = ".weight"
 _MLX_PARTS: Final = {SCALE: ".scales", BIAS: ".biases"}
 KEEPING: Final = (CopyParts, CopyScaled, KeepBlocks)
@@ -65,7 +65,8 @@ class HuggingFace:
             weights = sorted(form.weights(), key=lambda weight: weight.arrays[0].name.encode())
             where = f"{component}/" if component else ""
             stem = where + _stem(plan, where, config)
-            made = make_shards(stem, weights, asked.shard_size or _SHARD, _METADATA)
+            metadata = _METADATA | _told(plan, component) if form.is_kept else _METADATA
+            made = make_shards(stem, weights, asked.shard_size or _SHARD, metadata)
             shards += made
             if len(made) > 1:
                 documents[f"{stem}.safetensors.index.json"] = index_of(made, {}, 2)
@@ -89,6 +90,13 @@ class _Form:
         self._plan = plan
         self._tensors = tensors
         self._is_mlx = _is_of_mlx(tensors, config)
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the arrays are those that the source has."""
+        return self._is_mlx or all(
+            not isinstance(plan.transcoder, KEEPING) for plan in self._tensors
+        )
 
     @property
     def is_plain(self) -> bool:
@@ -138,6 +146,17 @@ class _Form:
             after = before if stays else own[0].arrays[0].dtype
             nbytes = sum(weight.nbytes for weight in own)
             yield Row(plan.name, plan.shape, before, after, files[own[0].name], nbytes)
+
+
+def _told(plan: Plan, component: str) -> dict[str, str]:
+    """Return what all files of a component say about themselves."""
+    told = [
+        said
+        for path, said in plan.inventory.metadata.items()
+        if path.rpartition("/")[0] == component
+    ]
+    common = set.intersection(*(set(said.items()) for said in told)) if told else set()
+    return dict(sorted(common))
 
 
 def _is_of_mlx(tensors: list[TensorPlan], config: Document) -> bool:

@@ -90,7 +90,7 @@ def make(name, directory, dtype="bfloat16", **more):
     return directory
 
 
-def tokenizer(directory):
+def tokenizer(directory, **special):
     """Write a tokenizer of bytes."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
@@ -101,7 +101,7 @@ def tokenizer(directory):
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = decoders.ByteLevel()
     fast = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=made, bos_token="<s>", eos_token="</s>"
+        tokenizer_object=made, bos_token="<s>", eos_token="</s>", **special
     )
     fast.save_pretrained(directory)
 

@@ -59,6 +59,8 @@ def read_stored(store: Store, name: ModelName, *, apart: bool = True) -> Invento
     manifest = stored.parse()
     record = read_record(store, manifest.config)
     files = tuple(_files(store, manifest))
+    if record.kind == "sentence":
+        record = record._replace(components=tuple(_modules(manifest, files)))
     components = record.components or ("",)
     configs = {
         file.directory: read_document(file)
@@ -106,6 +108,14 @@ def _words(store: Store, config: Layer) -> dict[str, str]:
     found = document if isinstance(document, dict) else {}
     words = ((key, found.get(key)) for key in ("renderer", "parser", "requires"))
     return {key: word for key, word in words if isinstance(word, str)}
+
+
+def _modules(manifest: Manifest, files: Sequence[SourceFile]) -> Iterator[str]:
+    """Yield the directories with weights of a sentence model; its record has none of them."""
+    names = [layer.name for layer in manifest.layers if layer.media_type == MediaType.TENSOR]
+    for directory in sorted({"", *(file.directory for file in files)}):
+        if not directory or any(name.startswith(f"{directory}/") for name in names):
+            yield directory
 
 
 def _of_tensors(

@@ -311,3 +311,32 @@ def test_hostile_names_of_files_are_refused(store, tmp_path, paths):
 
     assert caught.value.code in {"E_NAME", "E_NAME_COLLISION"}
     assert set(tmp_path.rglob("*")) == before
+
+
+def test_what_files_say_of_themselves_goes_along(store, tmp_path):
+    said = {"format": "pt", "author": "me", "é": "<&>"}
+    content = safetensors({"a.weight": ("F32", (2,))}, said)
+    create(store, write(tmp_path / "in", {"model.safetensors": content, "config.json": CAUSAL}))
+
+    export(store, tmp_path / "out")
+
+    header, _, _ = header_of(tmp_path / "out" / "model.safetensors")
+    assert header["__metadata__"] == said
+
+
+def test_the_modules_of_a_sentence_model_have_their_directories_again(store, tmp_path):
+    dense = safetensors({"linear.weight": ("F32", (4, 8)), "linear.bias": ("F32", (4,))})
+    files = {
+        "modules.json": "[]",
+        "config.json": CAUSAL,
+        "model.safetensors": safetensors({"a.weight": ("F32", (2, 2))}),
+        "2_Dense/config.json": {"in_features": 8},
+        "2_Dense/model.safetensors": dense,
+    }
+    source = write(tmp_path / "in", files)
+    create(store, source)
+
+    export(store, tmp_path / "out")
+
+    assert arrays(tmp_path / "out") == arrays(source)
+    assert tree(tmp_path / "out").keys() == tree(source).keys()
