@@ -236,7 +236,7 @@ def create(
         plan = replace(plan, warnings=(*plan.warnings, *notes))
         if dry_run:
             new = new_jobs(plan, opened, trusts=not rehash)
-            _print_plan(request.name, plan, new, json=json)
+            _print_plan(request, plan, new, json=json)
             return
         result = import_model(request, plan, opened, listen)
     _print_result(result, plan, time.monotonic() - started, json=json)
@@ -318,12 +318,16 @@ def _print_result(result: ImportResult, plan: Plan, seconds: float, *, json: boo
 _VERBS = {"new": "wrote"}
 
 
-def _print_plan(name: ModelName, plan: Plan, new: list[Job], *, json: bool) -> None:
+def _print_plan(request: ImportRequest, plan: Plan, new: list[Job], *, json: bool) -> None:
     from cli.views.console import out, out_json
+    from cli.views.derivation import said
     from cli.views.plan import plan_document, plan_lines
 
+    name = str(request.name)
     if json:
         document = plan_document(plan, new)
-        out_json("create", {"name": str(name), "dry_run": True, **document})
+        told = {"says": list(said(request.use))}
+        out_json("create", {"name": name, "dry_run": True, **document, **told})
     else:
-        out(plan_lines(str(name), plan, new))
+        out(plan_lines(name, plan, new))
+        out(f"{word} as the Modelfile says" for word in said(request.use))

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 def plan_lines(name: ModelName, base: ModelName, use: Use) -> Iterator[str]:
     """Yield the lines that `create --dry-run` prints."""
     yield f"plan for {name}: the layers of {base}, of which no weight is read"
-    for word in _said(use):
+    for word in said(use):
         yield f"  {word} as the Modelfile says"
 
 
 def plan_document(name: ModelName, base: ModelName, use: Use) -> dict[str, object]:
     """Return the document that `create --dry-run --json` prints."""
-    return {"name": str(name), "dry_run": True, "base": str(base), "says": [*_said(use)]}
+    return {"name": str(name), "dry_run": True, "base": str(base), "says": [*said(use)]}
 
 
 def result_lines(made: Derivation, base: ModelName) -> Iterator[str]:
@@ -46,7 +46,8 @@ def result_document(
     }
 
 
-def _said(use: Use) -> Iterator[str]:
+def said(use: Use) -> Iterator[str]:
+    """Yield what a Modelfile says of the use of a model."""
     if use.template:
         yield "template"
     if use.system:

@@ -102,12 +102,12 @@ def blobs_that_stay(store: Store, plan: Plan) -> list[BlobRef | None]:
 
 def _blob_that_stays(store: Store, job: Job) -> BlobRef | None:
     if isinstance(job, FilePlan):
-        return next(_refs([job.file])) if job.file.maker is None else None
+        return next(_refs([job.file]), None) if job.file.maker is None else None
     arrays = [array for tensor in job.tensors for one in tensor.sources for array in one.arrays]
     is_kept = all(isinstance(tensor.transcoder, Copy | CopyParts) for tensor in job.tensors)
     file = arrays[0].file
     is_whole = file.size == job.nbytes and all(array.file == file for array in arrays)
-    if not is_kept or not is_whole:
+    if not is_kept or not is_whole or not file.is_blob:
         return None
     (ref,) = _refs([file])
     with store.blobs.open(ref.digest) as blob:
@@ -115,7 +115,8 @@ def _blob_that_stays(store: Store, job: Job) -> BlobRef | None:
 
 
 def _refs(files: Iterable[SourceFile]) -> Iterator[BlobRef]:
-    for file in files:
+    # A draft or an adapter that is added to a stored model lies elsewhere.
+    for file in (file for file in files if file.is_blob):
         digest = Digest.from_file_name(file.location.name)
         assert digest is not None, f"{file.location} is not a blob"
         yield BlobRef(digest, file.size)

@@ -352,6 +352,31 @@ def test_an_adapter_is_stored_beside_the_model(create, store, tmp_path):
     assert run("verify", "m", "--source", LLAMA, store=store).code == 0
 
 
+def test_an_adapter_and_a_draft_are_added_to_a_stored_model(create, store, tmp_path):
+    lora(tmp_path / "lora")
+    create(EVERY, name="base").succeeded()
+
+    made = create("FROM base\nADAPTER lora\nSYSTEM new\n").succeeded()
+
+    assert "writing 3 blobs" in made.stderr
+    names = {layer.get("name") for layer in layers(store)}
+    assert "adapter/adapter_config.json" in names
+    assert names > {layer.get("name") for layer in layers(store, "base")}
+    assert dict(uses(store))["system"] == digest(b"new")
+    assert config(store)["parser"] == "qwen3-thinking"
+    again = create("FROM m\nSYSTEM newer\n", name="again").succeeded()
+    assert "no weight was read" in again.stderr
+    assert run("verify", store=store).code == 0
+
+
+def test_a_plan_says_what_the_modelfile_says(create):
+    made = create(EVERY, "--dry-run").succeeded()
+
+    assert "\n4 parameters as the Modelfile says\n" in made.stdout
+    document = create(EVERY, "--dry-run", "--json").document
+    assert document["says"][:3] == ["template", "system prompt", "2 licenses"]
+
+
 BAD_ADAPTERS = {
     "another model's": ({"module": "model.layers.9.x"}, 3, "the model has no `model.layers.9.x"),
     "another shape": ({"b": (65, 4)}, 3, "do not fit a weight of [64, 64]"),
