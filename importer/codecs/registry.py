@@ -8,8 +8,8 @@ from typing import cast
 
 from importer.codecs.base import Blocks, Codec, Coded, Decoder, Shape, Transcoder
 from importer.codecs.cast import Cast
-from importer.codecs.global_scaled import CopyScaled, GlobalNvfp4
 from importer.codecs.plain import Plain, is_plain
+from importer.codecs.scaled.global_scaled import CopyScaled, GlobalNvfp4
 from importer.codecs.spec import FloatType, QuantSpec, Target
 from importer.codecs.transcode import (
     Copy,
@@ -94,6 +94,6 @@ def _keeping(decoder: Decoder) -> Transcoder:
     assert has_blocks(decoder), "the arrays of a scheme are kept one by one"
     if hasattr(decoder, "stored_shape"):
         return KeepBlocks(cast("Blocks", decoder))
-    from importer.codecs.moved import MoveBlocks, Rearranged  # noqa: PLC0415 - few need it
+    from importer.codecs.views.moved import MoveBlocks, Rearranged  # noqa: PLC0415 - few need it
 
     return MoveBlocks(cast("Rearranged", decoder))

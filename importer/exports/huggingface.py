@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from importer.codecs.cast import Cast
-from importer.codecs.global_scaled import CopyScaled
 from importer.codecs.grouped import Grouped
+from importer.codecs.scaled.global_scaled import CopyScaled
 from importer.codecs.spec import QuantSpec
 from importer.codecs.transcode import CopyParts, KeepBlocks, Recode
 from importer.exports.assembly import assemble
@@ -25,7 +25,7 @@ from importer.exports.safetensors import Shard, Weight, index_of, make_shards
 from importer.planning.plan import Plan, TensorPlan
 from importer.recipes.options import QuantizeOptions, parse_options
 from importer.sources.document import CONFIG, Document
-from importer.sources.schemes.mlx_config import MlxConfig, Packed
+from importer.sources.schemes.mlx.config import MlxConfig, Packed
 from store.errors import IngotError, UsageError
 from store.tensorblob import BIAS, SCALE
 

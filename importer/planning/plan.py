@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from importer.codecs.base import Codec, Part, Transcoder
-from importer.codecs.global_scaled import CopyScaled
 from importer.codecs.registry import codec_for, transcoder_for, type_held
+from importer.codecs.scaled.global_scaled import CopyScaled
 from importer.codecs.spec import QuantSpec, Target
 from importer.codecs.transcode import CopyParts, KeepBlocks, Repack
 from importer.recipes.recipe import Decision, Recipe

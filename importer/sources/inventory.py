@@ -11,6 +11,7 @@ from importer.formats.content import content_of
 from importer.sources.base import HEAD_BYTES, Contents, Selection
 from importer.sources.completeness import no_variant, no_weights
 from importer.sources.containers import FORMATS
+from importer.sources.containers.uqff_shards import only_set_of, shard_name
 from importer.sources.document import CONFIG, Document, read_document
 from importer.sources.file import SourceFile, opened, read_bytes
 from importer.sources.joining import declared, join, taken
@@ -19,7 +20,6 @@ from importer.sources.selection import choose
 from importer.sources.shards import check_shards
 from importer.sources.tensor import SourceTensor
 from importer.sources.tree import Origin, Tree, read_tree
-from importer.sources.uqff_shards import only_set_of, shard_name
 from importer.sources.whole import WholeModel
 from store import Digest, Layer
 from store.errors import UnsupportedError
@@ -203,7 +203,7 @@ def of_contents(
         )
     renamed = None
     if could_be_whole is not None and whole is None and contents[""].headers:
-        from importer.sources.gguf_apart import take_apart  # noqa: PLC0415 - few sources are
+        from importer.sources.containers.gguf_apart import take_apart  # noqa: PLC0415 - few sources are
 
         renamed = take_apart(contents[""], has_config="" in configs)
         parts = {"": renamed.tensors}

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from importer.sources.containers.sharded import add_tensors
 from importer.sources.document import Document, read_document
 from importer.sources.file import SourceFile
 from importer.sources.schemes import OF_GRAPHS, SCHEMES, join_tensors, scheme_of
+from importer.sources.schemes.modelopt.own_config import QUANT_CONFIG, with_quant_config
 from importer.sources.schemes.own_config import OWN_CONFIGS, with_own_config
-from importer.sources.schemes.quant_config import QUANT_CONFIG, with_quant_config
-from importer.sources.sharded import add_tensors
 from importer.sources.tensor import SourceTensor
 from store.text import printable
 

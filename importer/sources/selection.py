@@ -11,13 +11,13 @@ from importer.sources.alternatives import has_variant, select_alternative
 from importer.sources.base import Selection
 from importer.sources.completeness import check_complete, no_variant, no_weights
 from importer.sources.containers import FORMATS
+from importer.sources.containers.uqff import KEY as UQFF
+from importer.sources.containers.uqff_shards import select_shards
 from importer.sources.exported import place_exports
 from importer.sources.file import SourceFile
 from importer.sources.naming import WeightsName
 from importer.sources.roles import OTHER_FORMAT, FileRole, LeftOut
 from importer.sources.shards import select_weights
-from importer.sources.uqff import KEY as UQFF
-from importer.sources.uqff_shards import select_shards
 from store.errors import InputError
 
 PIPELINE_INDEXES: Final = ("model_index.json", "modular_model_index.json")

@@ -26,8 +26,8 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from importer.codecs.base import Decoder, Operation
-from importer.codecs.ggml import Ggml
-from importer.codecs.ggml_types import NAMED
+from importer.codecs.ggml.decoder import Ggml
+from importer.codecs.ggml.types import NAMED
 from importer.codecs.reference import floats
 from importer.codecs.reference.ggml.blocks import LAYOUTS
 from importer.codecs.registry import codec_for

@@ -23,10 +23,10 @@ from importer.planning.plan import BlobPlan
 from importer.planning.planner import make_plan
 from importer.recipes.options import parse_options
 from importer.sources.classification import classify
+from importer.sources.containers.sharded import read_index
 from importer.sources.document import read_document
 from importer.sources.file import Extent, Identity, SourceFile
 from importer.sources.inventory import read_inventory
-from importer.sources.sharded import read_index
 from store.errors import IngotError
 from store.json import JsonError, dumps, loads
 from store.manifest import Manifest

@@ -30,9 +30,9 @@ from importer.codecs.reference.matrices import to_f32
 from importer.codecs.runtime import NUMPY
 from importer.formats.gguf_names.tokenizer import tokenizer_json
 from importer.sources.containers import FORMATS
+from importer.sources.containers.gguf import read_file_header
+from importer.sources.containers.gguf_facts import facts_of, vocabulary_of
 from importer.sources.file import find, opened, read_bytes
-from importer.sources.gguf import read_file_header
-from importer.sources.gguf_facts import facts_of, vocabulary_of
 from importer.sources.inventory import Inventory, read_inventory
 from importer.sources.roles import role_alone
 from tests.zoo.gguf_converter import Converter, save

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from importer.codecs.gptq_form import GptqForm, Layout
+from importer.codecs.gptq.form import GptqForm, Layout
 from importer.codecs.kernels.function import Function
 from importer.codecs.reference import Bits, Floats
 
 if TYPE_CHECKING:
-    from importer.codecs.gptq_values import Scaling
+    from importer.codecs.gptq.values import Scaling
 
 _BLOCK: Final = 32
 """Codes of as many words as a code has bits."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple
 
-from importer.codecs.ggml_types import GGML_TYPES, REMOVED, GgmlType
+from importer.codecs.ggml.types import GGML_TYPES, REMOVED, GgmlType
 from importer.formats.content import content_of
 from importer.formats.gguf.metadata import Metadata, MetadataReader, Value
 from importer.formats.gguf.problems import malformed, truncated, unread

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from importer.codecs.undone import Change
-from importer.codecs.woven import Pattern, Strand
+from importer.codecs.views.undone import Change
+from importer.codecs.views.woven import Pattern, Strand
 from importer.formats.gguf_names.made import Made, Regrouped, Weave, in_turn
 from importer.formats.gguf_names.model import Model
 

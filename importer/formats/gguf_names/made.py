@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from importer.codecs.base import Shape
-from importer.codecs.undone import Change
-from importer.codecs.woven import Pattern, Strand
+from importer.codecs.views.undone import Change
+from importer.codecs.views.woven import Pattern, Strand
 
 
 class Piece(NamedTuple):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from importer.codecs.woven import Pattern, Strand
+from importer.codecs.views.woven import Pattern, Strand
 from importer.formats.gguf_names.attention_rules import (
     latent_attention,
     linear_attention,

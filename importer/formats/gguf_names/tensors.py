@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from importer.codecs.undone import Change
+from importer.codecs.views.undone import Change
 from importer.formats.gguf_names.facts import Facts
 from importer.formats.gguf_names.made import Made, Piece, Turned
 from importer.formats.gguf_names.model import Model, Stored

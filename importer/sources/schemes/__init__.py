@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Final
 
 from importer.sources.schemes import recognized
 from importer.sources.schemes.base import Clue, Scheme
-from importer.sources.schemes.bitsandbytes import Bitsandbytes
-from importer.sources.schemes.compressed_tensors import CompressedTensors
-from importer.sources.schemes.fp8 import Fp8
-from importer.sources.schemes.gptq import Gptq
-from importer.sources.schemes.mlx import Mlx
-from importer.sources.schemes.modelopt import ModelOpt
+from importer.sources.schemes.bitsandbytes.scheme import Bitsandbytes
+from importer.sources.schemes.compressed_tensors.scheme import CompressedTensors
+from importer.sources.schemes.fp8.scheme import Fp8
+from importer.sources.schemes.gptq.scheme import Gptq
+from importer.sources.schemes.mlx.scheme import Mlx
+from importer.sources.schemes.modelopt.scheme import ModelOpt
 from importer.sources.schemes.mxfp4 import Mxfp4
-from importer.sources.schemes.onnx import Onnx
+from importer.sources.schemes.onnx.scheme import Onnx
 from importer.sources.schemes.ours import join_ours
 from importer.sources.schemes.recognized import Recognized
-from importer.sources.schemes.uqff import Uqff
+from importer.sources.schemes.uqff.scheme import Uqff
 from store.json import Json
 
 if TYPE_CHECKING:  # `show` recognizes schemes, and starts quickly

@@ -92,8 +92,8 @@ def _joined(
 
 def _of_blocks(weight: SourceTensor, name: str) -> SourceTensor:
     """Return the tensor of an array of blocks."""
-    from importer.codecs.ggml import Ggml  # noqa: PLC0415 - as above
-    from importer.codecs.ggml_types import NAMED  # noqa: PLC0415
+    from importer.codecs.ggml.decoder import Ggml  # noqa: PLC0415 - as above
+    from importer.codecs.ggml.types import NAMED  # noqa: PLC0415
 
     kind = NAMED.get(name)
     if kind is None or kind.is_plain:
@@ -120,8 +120,8 @@ def _tensor(
     weight: SourceTensor, spec: QuantSpec, parts: Sequence[SourceTensor]
 ) -> SourceTensor | None:
     """Return the tensor of some parts, or None where they are not those of its type."""
-    from importer.codecs.global_scaled import GlobalNvfp4  # noqa: PLC0415 - as above
     from importer.codecs.registry import codec_for  # noqa: PLC0415
+    from importer.codecs.scaled.global_scaled import GlobalNvfp4  # noqa: PLC0415 - as above
     from importer.sources.tensor import SourceTensor  # noqa: PLC0415
 
     arrays = tuple(part.arrays[0] for part in parts)

@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Final
 
 from importer.codecs.base import Codec, Decoder, Part, Shape
-from importer.codecs.ggml import Ggml
-from importer.codecs.global_scaled import GlobalNvfp4
+from importer.codecs.ggml.decoder import Ggml
 from importer.codecs.plain import Plain
 from importer.codecs.registry import codec_for
+from importer.codecs.scaled.global_scaled import GlobalNvfp4
 from importer.codecs.spec import QUANT_TYPES, VALUE_DTYPES, QuantSpec
 from importer.sources.document import CONFIG, Document, read_document
 from importer.sources.file import Identity, SourceFile

@@ -14,7 +14,7 @@ from store.tensorblob import SCALE, BlobTensor, plain_keys, read_header, read_te
 from store.tensorfile import ITEM_BITS, data_bytes, encode_header
 
 if TYPE_CHECKING:
-    from importer.codecs.ggml_types import GgmlType
+    from importer.codecs.ggml.types import GgmlType
 
 _WORD: Final = 32
 _SURE: Final = 64
@@ -126,7 +126,7 @@ def _stored(layer: Layer, tensor: BlobTensor, start: int) -> StoredTensor:
 
 def block_type(tensor: BlobTensor) -> GgmlType | None:
     """Return the type of a tensor's blocks, or None where it is not known or does not fit."""
-    from importer.codecs.ggml_types import NAMED  # noqa: PLC0415 - few models have blocks
+    from importer.codecs.ggml.types import NAMED  # noqa: PLC0415 - few models have blocks
 
     kind = NAMED.get(tensor.quant_type or "")
     if kind is None or kind.is_plain or tensor.weight.shape[-1] % kind.nbytes:

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from importer.codecs.base import Decoder, Encoder, Shape, Span, Transcoder
 from importer.codecs.cast import Cast
-from importer.codecs.ggml import Ggml
-from importer.codecs.ggml_types import NAMED
+from importer.codecs.ggml.decoder import Ggml
+from importer.codecs.ggml.types import NAMED
 from importer.codecs.plain import Plain
 from importer.codecs.registry import codec_for, transcoder_for
 from importer.codecs.runtime import NUMPY
 from importer.codecs.spec import QUANT_TYPES, FloatType, with_group_size
-from importer.codecs.swapped import FIELDS, Swapped, SwappedBlocks
+from importer.codecs.views.swapped import FIELDS, Swapped, SwappedBlocks
 from store.tensorfile import ITEM_BITS, data_bytes
 from tests.importer.codecs import corpus, libggml, scaled_cases
 

@@ -8,7 +8,7 @@ import pytest
 
 from importer.codecs import measure, runtime
 from importer.codecs.base import Operation
-from importer.codecs.ggml import Ggml
+from importer.codecs.ggml.decoder import Ggml
 from importer.codecs.registry import codec_for
 from tests.importer.codecs import corpus, libggml, scaled_cases
 

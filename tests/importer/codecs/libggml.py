@@ -30,7 +30,7 @@ _BY_ROW: Final = {"Q8_1": "quantize_row_q8_1_ref", "Q8_K": "quantize_row_q8_K_re
 if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
 
-from importer.codecs.ggml_types import GGML_TYPES  # noqa: E402 - after the path is set
+from importer.codecs.ggml.types import GGML_TYPES  # noqa: E402 - after the path is set
 
 BLOCK_TYPES: Final = tuple(kind for kind in GGML_TYPES.values() if not kind.is_plain)
 

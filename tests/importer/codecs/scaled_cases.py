@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from importer.codecs.block_fp8 import BlockFp8
-from importer.codecs.blocks import Grid
-from importer.codecs.column_scaled import ColumnScaled
-from importer.codecs.global_scaled import GlobalNvfp4, ScaledFp4
-from importer.codecs.packed_int import Layout, PackedInt, Zeros
+from importer.codecs.scaled.block_fp8 import BlockFp8
+from importer.codecs.scaled.blocks import Grid
+from importer.codecs.scaled.columns import ColumnScaled
+from importer.codecs.scaled.global_scaled import GlobalNvfp4, ScaledFp4
+from importer.codecs.scaled.integers import Layout, PackedInt, Zeros
 
 
 def sizes_of(decoder, shape):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from importer.codecs.ggml import Ggml
-from importer.codecs.ggml_types import NAMED
+from importer.codecs.ggml.decoder import Ggml
+from importer.codecs.ggml.types import NAMED
 from importer.codecs.reference.ggml.blocks import LAYOUTS
 from importer.codecs.registry import codec_for
 from importer.codecs.runtime import NUMPY

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from importer.codecs.dequantize_linear import DequantizeLinear
-from importer.codecs.matmul_nbits import MatMulNBits
-from importer.codecs.packed_integers import PackedIntegers
+from importer.codecs.onnx.dequantize_linear import DequantizeLinear
+from importer.codecs.onnx.matmul_nbits import MatMulNBits
+from importer.codecs.onnx.packed_integers import PackedIntegers
+from importer.codecs.onnx.varints import Tagged, Varints
 from importer.codecs.plain import Plain
 from importer.codecs.reference import float8, floats
 from importer.codecs.registry import codec_for, transcoder_for
 from importer.codecs.runtime import NUMPY
-from importer.codecs.varints import Tagged, Varints
 from tests.importer.codecs import laws
 from tests.importer.formats.onnx.builders import varint
 
@@ -135,7 +135,7 @@ def test_dequantized_values_are_those_by_definition(row, is_large, data):
 
     with pytest.MonkeyPatch.context() as patch:
         if is_large:  # rows of which a part is decoded alone
-            patch.setattr("importer.codecs.dequantize_linear._ROW", 1)
+            patch.setattr("importer.codecs.onnx.dequantize_linear._ROW", 1)
         unit = decoder.unit(shape)
         count = math.prod(shape) // unit
         places = sorted(data.draw(st.lists(st.integers(0, count), max_size=4)))

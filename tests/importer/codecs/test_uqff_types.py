@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from importer.codecs.described import Described
-from importer.codecs.f8q8 import F8Q8
-from importer.codecs.ggml import Ggml
-from importer.codecs.hqq import Hqq
+from importer.codecs.ggml.decoder import Ggml
 from importer.codecs.plain import Plain
 from importer.codecs.runtime import NUMPY
+from importer.codecs.uqff.f8q8 import F8Q8
+from importer.codecs.uqff.hqq import Hqq
 from tests.importer.codecs import cases, laws
 
 few = settings(max_examples=settings.default.max_examples // 5)

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from importer.codecs.ggml import Ggml
+from importer.codecs.ggml.decoder import Ggml
 from importer.codecs.plain import Plain
 from importer.codecs.registry import codec_for, transcoder_for
 from importer.codecs.spec import QUANT_TYPES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from importer.codecs.ggml_types import NAMED
+from importer.codecs.ggml.types import NAMED
 
 TYPES = {
     "u8": (0, "B"),

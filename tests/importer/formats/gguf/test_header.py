@@ -10,7 +10,7 @@ import textwrap
 import numpy as np
 import pytest
 
-from importer.codecs.ggml_types import GGML_TYPES, NAMED
+from importer.codecs.ggml.types import GGML_TYPES, NAMED
 from importer.formats.gguf.header import read_header
 from importer.formats.gguf.metadata import Array, Value, read_array
 from store.tensorfile import ITEM_BITS

@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 
-from importer.codecs.matmul_nbits import MatMulNBits
+from importer.codecs.onnx.matmul_nbits import MatMulNBits
 from importer.sources.inventory import read_inventory
 from tests.importer.builders import REPOSITORY
 from tests.importer.formats.onnx.values import values

@@ -1,0 +1,1 @@
+"""GPTQ's and AWQ's packed weights."""

@@ -1,0 +1,1 @@
+"""The types that are mistral.rs's own: HQQ and F8Q8."""

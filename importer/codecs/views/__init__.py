@@ -1,0 +1,1 @@
+"""Values in another order, or in part, of what another decoder reads."""

@@ -1,0 +1,94 @@
+"""Read what a GGUF file says of its model: facts, vocabulary, factors of rotary embeddings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from importer.formats.gguf.header import Header
+from importer.formats.gguf.metadata import Array, Value
+from importer.formats.gguf_names.facts import Fact, Facts
+from importer.formats.gguf_names.rope import FACTORS
+from importer.formats.gguf_names.vocabulary import LIMIT_BYTES, LIMIT_TOKENS, Vocabulary
+from importer.sources.containers.gguf import read_elements
+from importer.sources.file import SourceFile, opened, read_bytes
+
+_VOCABULARY: Final = "tokenizer.ggml."
+_LARGE: Final = 1 << 16
+"""Elements of an array that are not read with the other facts: a block has one at most."""
+_FACTOR_BYTES: Final = 1 << 16
+
+
+def facts_of(file: SourceFile, header: Header) -> Facts:
+    """Return the metadata of a file, without vocabularies."""
+    values: dict[str, Fact] = {}
+    for key, found in header.metadata.items():
+        if isinstance(found, Value):
+            values[key] = found.value
+        elif found.length <= _LARGE and not key.startswith(_VOCABULARY):
+            values[key] = list(read_elements(file, found))
+    return Facts(f"`{file.path}`", values)
+
+
+def vocabulary_of(file: SourceFile, header: Header) -> Vocabulary | str:
+    """Return the vocabulary of a file, or why it is not read."""
+    arrays = {
+        key: header.metadata.get(_VOCABULARY + key)
+        for key in ("tokens", "token_type", "scores", "merges", "precompiled_charsmap")
+    }
+    tokens = arrays["tokens"]
+    if not isinstance(tokens, Array) or tokens.kind != "string":
+        return "the file has no vocabulary"
+    merges = arrays["merges"]
+    pairs = merges if isinstance(merges, Array) and merges.kind == "string" else None
+    if tokens.length > LIMIT_TOKENS or (pairs is not None and pairs.length > 2 * LIMIT_TOKENS):
+        return f"it has {tokens.length} tokens, the limit is {LIMIT_TOKENS}"
+    words: list[str] = []
+    left = LIMIT_BYTES
+    for word in read_elements(file, tokens):
+        words.append(str(word))
+        left -= len(words[-1])
+        if left < 0:
+            return f"its tokens are longer than {LIMIT_BYTES} characters"
+    kinds, scores = (
+        _numbers(file, arrays[key], len(words)) for key in ("token_type", "scores")
+    )
+    if kinds is None or scores is None:
+        return f"kinds or scores are not as many as the {len(words)} tokens"
+    charsmap = _numbers(file, arrays["precompiled_charsmap"], None) or ()
+    return Vocabulary(
+        tuple(words),
+        tuple(int(kind) for kind in kinds),
+        tuple(float(score) for score in scores),
+        lambda: _texts(file, pairs),
+        bytes(int(byte) & 0xFF for byte in charsmap),
+    )
+
+
+def factors_of(file: SourceFile, header: Header) -> Mapping[str, bytes]:
+    """Return the values of the small tensors that belong to the configuration."""
+    found = {}
+    with opened(file) as descriptor:
+        for tensor in header.tensors:
+            is_small = tensor.kind.name == "F32" and tensor.nbytes <= _FACTOR_BYTES
+            if tensor.name in FACTORS and is_small and not header.is_big:
+                start = tensor.offset
+                found[tensor.name] = read_bytes(file, descriptor, start, start + tensor.nbytes)
+    return found
+
+
+def _texts(file: SourceFile, array: Array | None) -> Iterable[str]:
+    if array is not None:
+        yield from map(str, read_elements(file, array))
+
+
+def _numbers(
+    file: SourceFile, array: Value | Array | None, count: int | None
+) -> tuple[float, ...] | None:
+    """Return the numbers of an array; none where it is missing, None where it does not fit."""
+    if not isinstance(array, Array):
+        return ()
+    fits = array.length == count if count is not None else array.length <= LIMIT_BYTES
+    if not fits or array.kind in {"string", "array"}:
+        return None
+    return tuple(n for n in read_elements(file, array) if isinstance(n, (int, float)))

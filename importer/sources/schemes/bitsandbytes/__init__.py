@@ -1,0 +1,1 @@
+"""bitsandbytes: from arrays and quantization states to tensors."""

@@ -1,0 +1,1 @@
+"""compressed-tensors: from arrays and config.json to tensors."""

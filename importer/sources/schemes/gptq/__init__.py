@@ -1,0 +1,1 @@
+"""GPTQ and AWQ: from arrays and config.json to tensors."""

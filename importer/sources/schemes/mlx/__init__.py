@@ -1,0 +1,1 @@
+"""MLX's triplets, and what config.json says of them."""

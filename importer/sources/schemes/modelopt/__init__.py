@@ -1,0 +1,1 @@
+"""ModelOpt: from arrays and its configuration to tensors."""

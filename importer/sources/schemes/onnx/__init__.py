@@ -1,0 +1,1 @@
+"""What the graph of an ONNX file says of quantized weights."""
