@@ -19,11 +19,13 @@ from importer.exports.formats import FORMATS
 from importer.exports.write import write_export
 from importer.planning.outcome import misfits_of
 from importer.planning.planner import make_plan
+from importer.sources.carried import carried_prefixes
 from importer.sources.classification import classify
 from importer.sources.cross_check import check_reference
 from importer.sources.file import SourceFile, changed, is_unchanged
 from importer.sources.inventory import Inventory, read_inventory, take_inventory
 from importer.sources.location import HubRepository, Source, StoredModel
+from importer.sources.roles import LeftOut
 from store import Manifest, Store
 from store.errors import InputError, IntegrityError, UnsupportedError, UsageError
 from store.fs import FileSystem
@@ -154,7 +156,7 @@ def _inventory(
 
         manifest = store.catalog.get(source.name).parse()
         try:
-            inventory = read_stored(store, source.name)
+            inventory = _alone(read_stored(store, source.name))
             yield inventory, (*inventory.files, layer_file(store, manifest.config))
         except (InputError, UnsupportedError):
             _check_blobs(store, manifest)  # what it says may not be what was stored
@@ -166,6 +168,23 @@ def _inventory(
             yield take_inventory(tree, request.variant), ()
     else:
         yield read_inventory(source, request.variant), ()
+
+
+def _alone(inventory: Inventory) -> Inventory:
+    """Leave out a draft or an adapter that the model carries: no format holds two models."""
+    carried = carried_prefixes({file.path for file in inventory.files})
+    if not carried:
+        return inventory
+    folders = tuple(f"{prefix.removesuffix('.')}/" for prefix in carried)
+    return replace(
+        inventory,
+        tensors=tuple(one for one in inventory.tensors if not one.name.startswith(carried)),
+        files=tuple(one for one in inventory.files if not one.path.startswith(folders)),
+        left_out=(*inventory.left_out, *(LeftOut(one, _CARRIED) for one in folders)),
+    )
+
+
+_CARRIED: Final = "a model that this one carries"
 
 
 def _check_blobs(store: Store, manifest: Manifest) -> None:

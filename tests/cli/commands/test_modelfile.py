@@ -369,6 +369,20 @@ def test_an_adapter_and_a_draft_are_added_to_a_stored_model(create, store, tmp_p
     assert run("verify", store=store).code == 0
 
 
+def test_an_export_leaves_a_carried_model_out_and_says_so(create, store, tmp_path):
+    lora(tmp_path / "lora")
+    create(f"FROM {LLAMA}\nADAPTER lora\n").succeeded()
+
+    made = run(
+        "export", "m", tmp_path / "out", "--to", "hf", "--dry-run", store=store
+    ).succeeded()
+
+    assert "adapter/adapter_config.json" not in made.stdout
+    assert "a model that this one carries" in made.stdout
+    run("export", "m", tmp_path / "out", "--to", "hf", store=store).succeeded()
+    assert b"lora_A" not in (tmp_path / "out" / "model.safetensors").read_bytes()
+
+
 def test_a_plan_says_what_the_modelfile_says(create):
     made = create(EVERY, "--dry-run").succeeded()
 
