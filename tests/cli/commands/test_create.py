@@ -421,4 +421,4 @@ def test_the_plan_of_a_gguf_file_shows_its_types(store, tmp_path):
     assert "files kept:\n  README.md    1 B\n" in shown
     assert "no Ollama runs this" not in run("create", "m", source, store=store).stderr
     run("create", "m", source, "--unpack", store=store).succeeded()
-    assert "blk.0.ffn_up.weight" in run("show", "m", "--tensors", store=store).stdout
+    assert "mlp.up_proj.weight    Q4_0" in run("show", "m", "--tensors", store=store).stdout

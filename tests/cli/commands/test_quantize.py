@@ -266,12 +266,10 @@ def test_s63_a_name_that_quantization_makes_is_refused_with_the_rule_that_helps(
 
 
 PREQUANTIZED = {
-    "fp8-block": {f"{L}.weight": "F8_E4M3", f"{L}.weight_scale_inv": "F32"},
-    "fp8": {f"{L}.weight": "F8_E4M3", f"{L}.weight_scale": "F32"},
-    "compressed-tensors": {f"{L}.weight_packed": "U8", f"{L}.weight_scale": "F8_E4M3"},
-    "modelopt": {f"{L}.weight": "U8", f"{L}.weight_scale": "U8", f"{L}.weight_scale_2": "F32"},
-    "mxfp4": {f"{EXPERTS}.up_proj_blocks": "U8", f"{EXPERTS}.up_proj_scales": "U8"},
+    "hqq": {f"{L}.W_q": "U8", f"{L}.scale": "F16", f"{L}.zero": "F16"},
+    "marlin": {f"{L}.B": "I32", f"{L}.s": "F16"},
 }
+"""Of schemes that are recognized, and not decoded."""
 
 
 @pytest.mark.parametrize("scheme", PREQUANTIZED)
