@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum, unique
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,29 +17,24 @@ from cli.commands.options import (
     open_store,
     threads,
 )
+from cli.commands.type_options import (
+    EmbeddingOpt,
+    Experts,
+    ExpertsOpt,
+    GroupSizeOpt,
+    LmHeadOpt,
+    OnMisalignedOpt,
+    QuantizeOpt,
+    RecipeOpt,
+    RuleOpt,
+    VisionOpt,
+)
 
 if TYPE_CHECKING:
     from importer.pipeline import ImportResult
     from importer.planning.plan import Job, Plan
     from importer.request import ImportRequest
     from store import ModelName, Store
-
-
-@unique
-class Experts(StrEnum):
-    """How experts are stored."""
-
-    PACKED = "packed"
-    STACKED = "stacked"
-
-
-@unique
-class OnMisaligned(StrEnum):
-    """What becomes of a tensor that groups do not fit; `Misaligned` takes longer to import."""
-
-    KEEP = "keep"
-    ADJUST = "adjust"
-    ERROR = "error"
 
 
 def create(
@@ -70,64 +64,15 @@ def create(
             metavar="NAME", help="Import this variant of the weights, such as fp16 or Q4_K_M."
         ),
     ] = None,
-    quantize: Annotated[
-        str | None,
-        typer.Option(
-            "--quantize",
-            "-q",
-            metavar="TYPE",
-            help="Quantize to int2, int3, int4, int5, int6, int8, nvfp4, mxfp4 or mxfp8; "
-            "f32, bf16 and f16 decode and round; repack keeps codes and values.",
-        ),
-    ] = None,
-    group_size: Annotated[
-        int | None,
-        typer.Option(
-            "--group-size", metavar="N", help="Group size of an int type: 32, 64 or 128."
-        ),
-    ] = None,
-    recipe: Annotated[
-        str | None,
-        typer.Option(
-            "--recipe",
-            metavar="NAME|FILE",
-            help="Decide which tensors get which type: default, uniform, ollama, mixed_2_6, "
-            "mixed_3_4, mixed_3_6, mixed_4_6, mlx, or a TOML file.",
-        ),
-    ] = None,
-    rule: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--rule",
-            metavar="GLOB=TYPE[/GROUP]",
-            help="Give the tensors that GLOB matches a type, or `keep` them, whatever the "
-            "recipe says. May be repeated.",
-        ),
-    ] = None,
-    embedding: Annotated[
-        str | None, typer.Option("--embedding", metavar="TYPE", help="Type of the embeddings.")
-    ] = None,
-    lm_head: Annotated[
-        str | None, typer.Option("--lm-head", metavar="TYPE", help="Type of the output layer.")
-    ] = None,
-    vision: Annotated[
-        str | None, typer.Option("--vision", metavar="TYPE", help="Type of the vision tower.")
-    ] = None,
-    experts: Annotated[
-        Experts | None,
-        typer.Option(
-            help="Store a tensor for each expert, or one for all experts of a projection."
-        ),
-    ] = None,
-    on_misaligned: Annotated[
-        OnMisaligned | None,
-        typer.Option(
-            "--on-misaligned",
-            metavar="WHAT",
-            help="What to do with a tensor that groups do not fit: keep it, adjust the group "
-            "size, or stop with an error.",
-        ),
-    ] = None,
+    quantize: QuantizeOpt = None,
+    group_size: GroupSizeOpt = None,
+    recipe: RecipeOpt = None,
+    rule: RuleOpt = None,
+    embedding: EmbeddingOpt = None,
+    lm_head: LmHeadOpt = None,
+    vision: VisionOpt = None,
+    experts: ExpertsOpt = None,
+    on_misaligned: OnMisalignedOpt = None,
     unpack: Annotated[
         bool,
         typer.Option(

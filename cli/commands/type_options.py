@@ -1,0 +1,83 @@
+"""Options that decide which tensor gets which type."""
+
+from __future__ import annotations
+
+from enum import StrEnum, unique
+from typing import Annotated
+
+import typer
+
+
+@unique
+class Experts(StrEnum):
+    """How experts are stored."""
+
+    PACKED = "packed"
+    STACKED = "stacked"
+
+
+@unique
+class OnMisaligned(StrEnum):
+    """What becomes of a tensor that groups do not fit; `Misaligned` takes longer to import."""
+
+    KEEP = "keep"
+    ADJUST = "adjust"
+    ERROR = "error"
+
+
+QuantizeOpt = Annotated[
+    str | None,
+    typer.Option(
+        "--quantize",
+        "-q",
+        metavar="TYPE",
+        help="Quantize to int2, int3, int4, int5, int6, int8, nvfp4, mxfp4 or mxfp8; "
+        "f32, bf16 and f16 decode and round; repack keeps codes and values.",
+    ),
+]
+GroupSizeOpt = Annotated[
+    int | None,
+    typer.Option("--group-size", metavar="N", help="Group size of an int type: 32, 64 or 128."),
+]
+RecipeOpt = Annotated[
+    str | None,
+    typer.Option(
+        "--recipe",
+        metavar="NAME|FILE",
+        help="Decide which tensors get which type: default, uniform, ollama, mixed_2_6, "
+        "mixed_3_4, mixed_3_6, mixed_4_6, mlx, or a TOML file.",
+    ),
+]
+RuleOpt = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--rule",
+        metavar="GLOB=TYPE[/GROUP]",
+        help="Give the tensors that GLOB matches a type, or `keep` them, whatever the "
+        "recipe says. May be repeated.",
+    ),
+]
+EmbeddingOpt = Annotated[
+    str | None, typer.Option("--embedding", metavar="TYPE", help="Type of the embeddings.")
+]
+LmHeadOpt = Annotated[
+    str | None, typer.Option("--lm-head", metavar="TYPE", help="Type of the output layer.")
+]
+VisionOpt = Annotated[
+    str | None, typer.Option("--vision", metavar="TYPE", help="Type of the vision tower.")
+]
+ExpertsOpt = Annotated[
+    Experts | None,
+    typer.Option(
+        help="Store a tensor for each expert, or one for all experts of a projection."
+    ),
+]
+OnMisalignedOpt = Annotated[
+    OnMisaligned | None,
+    typer.Option(
+        "--on-misaligned",
+        metavar="WHAT",
+        help="What to do with a tensor that groups do not fit: keep it, adjust the group "
+        "size, or stop with an error.",
+    ),
+]
