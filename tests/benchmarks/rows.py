@@ -172,6 +172,31 @@ def hash_blobs(*options: str) -> Side:
     ]
 
 
+def export(to: str, *options: str) -> Side:
+    """Export a stored model; `options` are those of the `create` that stored it."""
+    return lambda stage, fresh: [
+        *(*stage.ingot, "export", "model", str(fresh / "out"), "--to", to),
+        *("--store", str(stage.stored(*options))),
+    ]
+
+
+def export_source(to: str, *options: str) -> Side:
+    """Export a checkpoint without a store."""
+    return lambda stage, fresh: [
+        *(*stage.ingot, "export", str(stage.source), str(fresh / "out"), "--to", to),
+        *(*options, "--store", str(fresh / "store")),
+    ]
+
+
+def copy_and_hash_blobs(*options: str) -> Side:
+    """`cp -r` of every blob of a store, `openssl dgst` of each, and `sync`."""
+    script = 'cp -r --reflink=never "$1" "$2" && openssl dgst -sha256 "$1"/* >"$2.txt" && sync -f "$2"'
+    return lambda stage, fresh: [
+        *("sh", "-c", script, "sh"),
+        *(str(stage.stored(*options) / "blobs"), str(fresh / "copy")),
+    ]
+
+
 def in_store(*words: str) -> Side:
     """Any command on a store with the plain model."""
     return lambda stage, _: [*stage.ingot, *words, "--store", str(stage.stored())]
@@ -201,6 +226,7 @@ MLX_INT4: Final = mlx_lm("--q-bits", "4", "--q-group-size", "64")
 MLX_INT8: Final = mlx_lm("--q-bits", "8", "--q-group-size", "64")
 CONVERT: Final = "mlx_lm.convert -q, same bits and group"
 WRITES: Final = "a writer in Ollama's way"
+COPY: Final = "cp -r of the blobs, openssl dgst of each, sync -f"
 FIRST: Final = "own first create"
 START: Final = 20
 """Pairs of commands that take milliseconds."""
@@ -219,6 +245,9 @@ ROWS: Final = (
     Row("gguf-copy", "create of a GGUF file", "cp -r and openssl dgst of the copy", create(), copy_and_hash("gguf"), 1.0, 0.8, models=("gguf",)),
     Row("int4-hash", "create int4", "openssl dgst of the source", create(*INT4), hash_source, 0.8, 0.6),
     Row("verify", "verify", "openssl dgst of the blobs", in_store("verify"), hash_blobs(), 0.6, 0.52),
+    Row("export-hf", "export --to hf", COPY, export("hf"), copy_and_hash_blobs(), 0.8, 0.6),
+    Row("export-mlx", "export --to mlx, stored int4", COPY, export("mlx", *INT4), copy_and_hash_blobs(*INT4), 0.8, 0.6),
+    Row("export-int4", "export --to mlx -q int4", CONVERT, export_source("mlx", "-q", "int4"), MLX_INT4, 0.3, 0.2),
     Row("again", "create again", "", create_again(), None, 0.25, 0.15, Measure.SECONDS),
     Row("again-int4", "create int4 again", "", create_again(*INT4), None, 0.25, 0.15, Measure.SECONDS),
     Row("tag", "create, another tag", "", create_tag(), None, 0.25, 0.15, Measure.SECONDS),
@@ -235,6 +264,7 @@ ROWS: Final = (
     Row("list", "ingot list", "python -c pass", in_store("list"), bare_python, 80, 50, Measure.ADDED, pairs=START),
     Row("rss-int4", "create int4 --jobs 2", "", create(*INT4, "--jobs", "2"), None, 220, measure=Measure.PEAK),
     Row("rss-plain", "create --jobs 2", "", create("--jobs", "2"), None, 64, measure=Measure.PEAK),
+    Row("rss-export", "export --to mlx -q int4 --jobs 2", "", export_source("mlx", "-q", "int4", "--jobs", "2"), None, 250, measure=Measure.PEAK),
     Row("rss-verify", "verify --jobs 2", "", in_store("verify", "--jobs", "2"), None, 64, measure=Measure.PEAK),
 )
 # fmt: on
