@@ -22,6 +22,8 @@ class Problem(StrEnum):
     UNREADABLE = "unreadable"
     SOURCE = "source"
     """Not as in the source that the model was made from."""
+    EXPORT = "export"
+    """Not as the model would be exported."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,14 @@ def verify(
             "or one on the Hub; with --repair, repair from it.",
         ),
     ] = None,
+    export: Annotated[
+        str | None,
+        typer.Option(
+            "--export",
+            metavar="DEST",
+            help="Compare with what `ingot export` wrote into DEST, too.",
+        ),
+    ] = None,
     repair: Annotated[
         bool,
         typer.Option(
@@ -69,6 +77,9 @@ def verify(
             f"`--source` needs exactly one NAME to {'repair' if repair else 'compare with'}"
         )
         raise UsageError(message, code="E_USAGE", hint="ingot verify NAME --source SOURCE")
+    if export is not None and (len(parsed) != 1 or source is not None or repair):
+        message = "`--export` needs exactly one NAME, and neither `--source` nor `--repair`"
+        raise UsageError(message, code="E_USAGE", hint="ingot verify NAME --export DEST")
     with open_store(store) as opened:
         for name in parsed:
             opened.catalog.check_exists(name)
@@ -90,6 +101,14 @@ def verify(
 
                 comparison = compare(
                     opened, parsed[0], original, threads=workers, listen=listen
+                )
+            if export is not None:
+                from pathlib import Path
+
+                from importer.verification.exported import compare_export
+
+                comparison = compare_export(
+                    opened, parsed[0], Path(export), threads=workers, listen=listen
                 )
         done = None
         if repair:
@@ -131,7 +150,7 @@ def _print(
     summary = f"{verb} {count(report.models, 'model')}, {count(report.blobs, 'blob')}{hashed}"
     if comparison is not None:
         tensors, files = count(comparison.tensors, "tensor"), count(comparison.files, "file")
-        summary += f"; compared {tensors} and {files} with the source"
+        summary += f"; compared {tensors} and {files} with the {comparison.against}"
     summary += f": {count(len(findings), 'problem') if findings else 'no problems'}"
     if done is not None:
         lines += _repair_lines(done)
@@ -179,7 +198,7 @@ def _print_json(
         "notes": [*report.notes, *(comparison.notes if comparison else ())],
     }
     if comparison is not None:
-        document["source"] = {
+        document[comparison.against] = {
             "tensors": comparison.tensors,
             "files": comparison.files,
             "bytes": comparison.nbytes,

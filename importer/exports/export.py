@@ -85,17 +85,33 @@ def plan_export(
     Raises:
         IngotError: it cannot be exported as it was asked.
     """
+    place = check_place(request.dest)
+    if store is not None:
+        _check_apart(place, store.layout.root.resolve())
+    planned, misfits = decide(request, store, place, listen)
+    if request.strict and (planned.write.lossy or misfits):
+        shown = "; ".join(planned.write.lossy) or ", ".join(map(printable, misfits[:10]))
+        raise InputError(f"the export would lose something: {shown}", code="E_EXPORT_LOSSY")
+    return planned
+
+
+def decide(
+    request: ExportRequest, store: Store | None, place: Path, listen: Listener = silent
+) -> tuple[PlannedExport, list[str]]:
+    """Decide every file of an export, wherever it is; name what does not fit its rule.
+
+    The arguments are those of `plan_export`, and the place.
+
+    Raises:
+        IngotError: it cannot be exported as it was asked.
+    """
     exported = FORMATS[request.format]
     options = exported.options(request.options)
-    place = check_place(request.dest)
     with _inventory(request, store, listen) as (inventory, documents):
         _check_apart(place, inventory.root)
-        if store is not None:
-            _check_apart(place, store.layout.root.resolve())
         weights = inventory.weights
-        listen(
-            Scanned(len(inventory.tensors), len(weights), sum(file.size for file in weights))
-        )
+        nbytes = sum(file.size for file in weights)
+        listen(Scanned(len(inventory.tensors), len(weights), nbytes))
         if inventory.model is None:
             check_reference(inventory, lambda _: False)
         facts = classify(inventory)
@@ -104,13 +120,9 @@ def plan_export(
             recipe = recipe.decoding()
         plan = make_plan(inventory, facts, recipe)
         write = exported.plan(plan, request.options)
-        misfits = [one.name for one in misfits_of(plan.blobs)]
-        notes = (*plan.warnings, *write.notes)
-        write = replace(write, notes=notes)
-    if request.strict and (write.lossy or misfits):
-        shown = "; ".join(write.lossy) or ", ".join(map(printable, misfits[:10]))
-        raise InputError(f"the export would lose something: {shown}", code="E_EXPORT_LOSSY")
-    return PlannedExport(place, write, documents, plan.quantizes)
+        write = replace(write, notes=(*plan.warnings, *write.notes))
+    misfits = [one.name for one in misfits_of(plan.blobs)]
+    return PlannedExport(place, write, documents, plan.quantizes), misfits
 
 
 def export_model(

@@ -39,6 +39,7 @@ class Comparison:
         notes: what is not wrong, and should be known.
         tensors: that were compared.
         nbytes: that were read from the source.
+        against: what the model was compared with: its source, or an export.
     """
 
     findings: tuple[Finding, ...]
@@ -46,6 +47,7 @@ class Comparison:
     tensors: int
     files: int
     nbytes: int
+    against: str = "source"
 
 
 class _Pair(NamedTuple):

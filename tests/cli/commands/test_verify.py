@@ -159,3 +159,24 @@ def test_verifying_changes_nothing(filled, words):
     run("verify", *words, store=filled)
 
     assert snapshot(filled) == before
+
+
+def test_an_export_is_compared(filled, tmp_path):
+    place = tmp_path / "out"
+    run("export", "kept", place, "--to", "hf", store=filled).succeeded()
+    words = ("verify", "kept", "--export", place)
+
+    text = run(*words, store=filled).succeeded().stdout
+    assert "compared 21 tensors and 8 files with the export: no problems" in text
+    (place / "tokenizer.json").write_bytes(b"{}")
+    found = run(*words, "--json", store=filled)
+
+    assert found.code == 5
+    (finding,) = found.document["findings"]
+    assert (finding["problem"], finding["subject"]) == ("export", "tokenizer.json")
+    assert found.document["export"]["tensors"] == 21
+
+
+@pytest.mark.parametrize("words", [[], ["kept", "moe:v1"], ["kept", "--repair"]])
+def test_an_export_is_of_one_model(filled_store, words):
+    run("verify", *words, "--export", "x", store=filled_store).failed(2)

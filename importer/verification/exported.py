@@ -1,0 +1,204 @@
+"""Compare an export with the model that it was made of, to the last bit."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from importer.codecs.base import KernelSpec, Runtime
+from importer.codecs.runtime import prepare
+from importer.engine.chunks import cut_source
+from importer.engine.reader import ChunkReader
+from importer.events import Compared, Listener, silent
+from importer.exports.base import ExportOptions, Piece, WritePlan
+from importer.exports.export import ExportRequest, decide
+from importer.exports.write import CHUNK
+from importer.sources.document import CONFIG, Document, read_document
+from importer.sources.file import Extent, opened, read_exactly
+from importer.sources.location import StoredModel
+from importer.verification.compare import Comparison
+from importer.verification.export_files import (
+    WEIGHTS,
+    Expected,
+    There,
+    arrays_of,
+    documents_that_differ,
+    listed,
+    read_there,
+)
+from store import ModelName, Store
+from store.errors import IngotError, UnsupportedError
+from store.findings import Finding, Problem
+from store.parallel import Stop, each
+
+_DTYPES: Final = (None, "BF16", "F16", "F32")
+_MIXED: Final = ("mixed_2_6", "mixed_3_4", "mixed_3_6", "mixed_4_6")
+
+
+def compare_export(
+    store: Store,
+    name: ModelName,
+    place: Path,
+    *,
+    threads: int = 1,
+    listen: Listener = silent,
+) -> Comparison:
+    """Compare every array and every file of an export with a stored model.
+
+    How it was asked for is found out: the format, dtype and types whose plan has arrays of the
+    names, dtypes and shapes that are there. How arrays are shared among files does not count.
+
+    Args:
+        place: the directory of the export.
+
+    Raises:
+        NotFoundError: there is no such model or directory.
+        InputError: a file of weights in it is malformed.
+        UnsupportedError: the model cannot be exported in any way.
+    """
+    there = read_there(place)
+    write = _likeliest(store, name, place, there)
+    expected = arrays_of(write)
+    findings = list(listed(write, there, expected))
+    wanted = [
+        (piece, extents)
+        for piece in write.pieces
+        if (extents := _found(piece, write, there, expected)) is not None
+    ]
+    total = sum(piece.source_nbytes for piece, _ in wanted)
+    work: Counter[KernelSpec] = Counter()
+    for piece, _ in wanted:
+        for kernel in piece.transcoder.kernels():
+            work[kernel] += max(piece.source_nbytes, piece.nbytes)
+    runtime = prepare(work, lambda: None)
+    stop, telling = Stop(), threading.Lock()
+
+    def tell(nbytes: int) -> None:
+        stop.check()
+        with telling:
+            listen(Compared(nbytes, total))
+
+    def compare(one: tuple[Piece, tuple[Extent, ...]]) -> tuple[str, str] | None:
+        return _difference(*one, runtime, tell)
+
+    findings += filter(None, each(compare, wanted, threads, stop))
+    return Comparison(
+        tuple(
+            Finding(Problem.EXPORT, subject, message, (str(name),))
+            for subject, message in dict.fromkeys(findings)
+        ),
+        (),
+        len(expected.by_key),
+        len(there.files),
+        total,
+        "export",
+    )
+
+
+def _likeliest(store: Store, name: ModelName, place: Path, there: There) -> WritePlan:
+    """Return the plan whose arrays are most like those that are there."""
+    best: tuple[int, WritePlan] | None = None
+    problem: IngotError | None = None
+    seen = {key: (array.dtype, array.shape) for key, array in there.arrays.items()}
+    for to, options in _candidates(there):
+        request = ExportRequest(StoredModel(name), place, to, options)
+        try:
+            planned, _ = decide(request, store, place)
+        except UnsupportedError as error:
+            problem = problem or error
+            continue
+        arrays = arrays_of(planned.write).by_key
+        expected = {key: (one.dtype, one.shape) for key, one in arrays.items()}
+        different = len(expected.items() ^ seen.items())
+        if best is None or different < best[0]:
+            best = different, planned.write
+        if not different and _agree(planned.write, there):
+            return planned.write
+    if best is None:
+        assert problem is not None, "there is a candidate"
+        raise problem
+    return best[1]
+
+
+def _candidates(there: There) -> Iterator[tuple[str, ExportOptions]]:
+    asked = ExportOptions()
+    for dtype in _DTYPES:
+        yield "hf", replace(asked, dtype=dtype)
+    for dtype in _DTYPES:
+        yield "mlx", replace(asked, dtype=dtype)
+    if (kind := _asked_of_mlx(there)) is not None:
+        for dtype in _DTYPES:
+            yield "mlx", replace(asked, quantize=kind, dtype=dtype)
+        for recipe in _MIXED:
+            yield "mlx", replace(asked, recipe=recipe)
+
+
+def _asked_of_mlx(there: There) -> str | None:
+    """Return the type that most modules of an export to MLX have, as it is spelled."""
+    config: Document = {}
+    with contextlib.suppress(IngotError):
+        config = read_document(there.files[CONFIG]) if CONFIG in there.files else {}
+    told = config.get("quantization")
+    if not isinstance(told, dict):
+        return None
+    mode = told.get("mode", "affine")
+    facts = told.get("bits"), told.get("group_size")
+    if mode != "affine" or not all(type(number) is int for number in facts):
+        return mode if isinstance(mode, str) and mode != "affine" else None
+    return f"int{facts[0]}/{facts[1]}"
+
+
+def _agree(write: WritePlan, there: There) -> bool:
+    return next(documents_that_differ(write, there), None) is None
+
+
+def _found(
+    piece: Piece, write: WritePlan, there: There, expected: Expected
+) -> tuple[Extent, ...] | None:
+    """Return where in the export is what a piece gives, or None where it is told already."""
+    path = write.files[piece.file].path
+    if not path.endswith(WEIGHTS):
+        file = there.files.get(path)
+        is_like = file is not None and file.size == write.files[piece.file].nbytes
+        return (Extent(file, 0, file.size),) if file is not None and is_like else None
+    extents = []
+    for begin, nbytes in piece.places:
+        if not nbytes:
+            return None
+        wanted = expected.at(piece.file, begin)
+        array = there.arrays.get(wanted.key)
+        if array is None or (array.dtype, array.shape) != (wanted.dtype, wanted.shape):
+            return None
+        offset = array.offset + begin - wanted.begin
+        extents.append(Extent(array.file, offset, nbytes))
+    return tuple(extents)
+
+
+def _difference(
+    piece: Piece, extents: tuple[Extent, ...], runtime: Runtime, tell: Callable[[int], None]
+) -> tuple[str, str] | None:
+    """Convert what a piece is made of again, and compare; return subject and message."""
+    places = [(extent.offset, extent.nbytes) for extent in extents]
+    cuts = cut_source(piece.transcoder, piece.shape, piece.extents, places, CHUNK)
+    with ChunkReader() as reader, contextlib.ExitStack() as stack:
+        descriptors = [stack.enter_context(opened(extent.file)) for extent in extents]
+        for chunk in cuts:
+            tell(chunk.nbytes)
+            if not chunk.elements:
+                continue
+            arrays = reader.read(chunk, memoryview(bytearray(chunk.room)))
+            made = piece.transcoder.convert(arrays, chunk.shape, chunk.elements, runtime)
+            for part, offset, extent, descriptor in zip(
+                made.parts, chunk.targets, extents, descriptors, strict=True
+            ):
+                expected = memoryview(part).cast("B")
+                found = bytearray(len(expected))
+                read_exactly(extent.file, descriptor, memoryview(found), offset)
+                if found != expected:
+                    return piece.name, "differs from the model"
+    return None
