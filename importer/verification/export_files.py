@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from importer.exports.base import WritePlan
+from importer.sources.containers.safetensors import read_header
 from importer.sources.file import SourceFile, read_whole
-from importer.sources.safetensors import read_header
 from importer.sources.tensor import StoredArray
 from importer.sources.tree import read_tree
 from store import limits
