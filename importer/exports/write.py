@@ -132,6 +132,7 @@ class _Writer:
         self._telling = threading.Lock()
         self._own = threading.local()
         self._unsynced: Counter[int] = Counter()
+        self._writing = [threading.Lock() for _ in plan.files]
 
     def __call__(self, job: _Job) -> None:
         with contextlib.ExitStack() as stack:
@@ -169,9 +170,12 @@ class _Writer:
             made = transcoder.convert(arrays, chunk.shape, chunk.elements, self._runtime)
             nonfinite += made.nonfinite
             written = 0
-            for part, offset in zip(made.parts, chunk.targets, strict=True):
-                self._fs.write_at(file, part, offset)
-                written += memoryview(part).nbytes
+            # Linux lets one thread at a time write to a file, and has the others spin: of 1 GB
+            # two threads spent 0.76 s in the kernel, one 0.38 s.
+            with self._writing[piece.file]:
+                for part, offset in zip(made.parts, chunk.targets, strict=True):
+                    self._fs.write_at(file, part, offset)
+                    written += memoryview(part).nbytes
             self._tell(piece, file, written)
         if nonfinite:
             values = "a value" if nonfinite == 1 else f"{nonfinite} values"
