@@ -27,6 +27,7 @@ from importer.exports.safetensors import Weight, index_of, make_shards
 from importer.planning.plan import Plan, TensorPlan
 from importer.recipes.options import QuantizeOptions, parse_options
 from importer.sources.classification import SourceKind
+from importer.sources.configuration import declared_dtype
 from importer.sources.document import CONFIG
 from importer.sources.tensor import SourceTensor
 from store.errors import InputError, UnsupportedError
@@ -232,7 +233,8 @@ class _Model:
                 return Copy(source.dtype) if is_array else Gather(source.decoder)
             assert wanted is not None
             return Recode(source.decoder, Cast(source.dtype, wanted))
-        dtype = dtype or (source.dtype if stored_type(source.decoder) else "BF16")
+        usual = source.dtype if stored_type(source.decoder) else declared_dtype(self._config)
+        dtype = dtype or usual or "BF16"
         if source.dtype != dtype or stored_type(source.decoder) is None:
             self._decoded[source.stored_as] += 1
         return Recode(source.decoder, Cast(source.dtype, dtype))

@@ -222,7 +222,8 @@ def test_what_is_no_language_model_is_refused(tmp_path, name):
     assert caught.value.code == "E_EXPORT_FORMAT"
 
 
-def test_codes_that_mlx_lacks_are_decoded_and_that_is_a_loss(store, tmp_path):
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_codes_that_mlx_lacks_are_decoded_and_that_is_a_loss(store, tmp_path, dtype):
     """FP8 with a scale for each block becomes the dtype that the model computes in."""
     name = "model.layers.0.mlp.up_proj.weight"
     tensors = {
@@ -237,7 +238,7 @@ def test_codes_that_mlx_lacks_are_decoded_and_that_is_a_loss(store, tmp_path):
             "activation_scheme": "dynamic",
         },
         "model_type": "llama",
-        "dtype": "bfloat16",
+        "dtype": dtype,
     }
     create(store, model(tmp_path / "in", tensors, declared))
 
@@ -246,7 +247,7 @@ def test_codes_that_mlx_lacks_are_decoded_and_that_is_a_loss(store, tmp_path):
     assert any("decoded and rounded" in line for line in done.lossy)
     found = arrays(tmp_path / "out")
     assert {key: one[:2] for key, one in found.items()} == {
-        name: ("BF16", (256, 256)),
+        name: ({"bfloat16": "BF16", "float16": "F16"}[dtype], (256, 256)),
         "model.norm.weight": ("BF16", (256,)),
     }
     assert "quantization" not in told(tmp_path / "out")
