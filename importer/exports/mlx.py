@@ -49,7 +49,7 @@ class Mlx:
     """Text models that mlx-lm has a class for."""
 
     def options(self, asked: ExportOptions) -> QuantizeOptions:
-        """Return what `mlx_lm.convert -q` does, unless a recipe is named; else repack."""
+        """Return what `mlx_lm.convert` does, unless a recipe is named; else repack."""
         recipe, target = asked.recipe, None
         if asked.quantize is not None:
             target = parse_target(asked.quantize)
