@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import functools
 import importlib
-from typing import cast
+from typing import Protocol, cast
 
 from importer.codecs.base import Blocks, Codec, Coded, Decoder, Shape, Transcoder
 from importer.codecs.cast import Cast
 from importer.codecs.plain import Plain, is_plain
-from importer.codecs.scaled.global_scaled import CopyScaled, GlobalNvfp4
 from importer.codecs.spec import FloatType, QuantSpec, Target
 from importer.codecs.transcode import (
     Copy,
@@ -19,6 +18,23 @@ from importer.codecs.transcode import (
     Recode,
     Repack,
 )
+
+
+class Kept(Decoder, Protocol):
+    """A decoder of a type of the store, in a form that the type's own codec does not make.
+
+    Example: NVFP4 with a scale of the whole tensor.
+    """
+
+    @property
+    def spec(self) -> QuantSpec:
+        """The type."""
+        ...
+
+    @property
+    def keeping(self) -> Transcoder:
+        """What keeps its codes and scales."""
+        ...
 
 
 @functools.cache
@@ -34,8 +50,8 @@ def codec_for(spec: QuantSpec, dtype: str) -> Codec:
 
 def stored_type(decoder: Decoder) -> QuantSpec | None:
     """Return the type of the store whose arrays a decoder reads, or None for others."""
-    if isinstance(decoder, GlobalNvfp4):
-        return decoder.spec
+    if hasattr(decoder, "keeping"):
+        return cast("Kept", decoder).spec
     spec = getattr(decoder, "spec", None)
     if not isinstance(spec, QuantSpec) or codec_for(spec, decoder.value_dtype) != decoder:
         return None
@@ -85,8 +101,8 @@ def transcoder_for(target: Target, decoder: Decoder, *, exact: bool = False) -> 
 def _keeping(decoder: Decoder) -> Transcoder:
     """Return what keeps values, blocks, or the codes and scales of a type of the store."""
     dtype, stored = decoder.value_dtype, stored_type(decoder)
-    if isinstance(decoder, GlobalNvfp4):
-        return CopyScaled(decoder)
+    if hasattr(decoder, "keeping"):
+        return cast("Kept", decoder).keeping
     if stored is not None:
         return CopyParts(codec_for(stored, dtype))
     if is_plain(decoder):

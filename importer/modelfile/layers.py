@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from importer.modelfile.parameters import decode, encode
 from importer.recipes.runtimes import FIRST
 from importer.request import Message, Use
 from store import Layer, MediaType
@@ -162,8 +161,13 @@ def ordered(document: dict[str, Json]) -> dict[str, Json]:
 
 
 def _with_parameters(layers: list[Layer], use: Use, read: Read, put: Put) -> list[Layer]:
+    documents = list(_of(layers, MediaType.PARAMS))
+    if not documents and not use.parameters:
+        return layers
+    from importer.modelfile.parameters import decode, encode  # noqa: PLC0415 - 3 ms
+
     there: dict[str, object] = {}
-    for layer in _of(layers, MediaType.PARAMS):
+    for layer in documents:
         try:
             there |= decode(read(layer))
         except ValueError as error:

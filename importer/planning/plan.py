@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 from importer.codecs.base import Codec, Part, Transcoder
 from importer.codecs.registry import codec_for, transcoder_for, type_held
-from importer.codecs.scaled.global_scaled import CopyScaled
 from importer.codecs.spec import QuantSpec, Target
-from importer.codecs.transcode import CopyParts, KeepBlocks, Repack
+from importer.codecs.transcode import KeepBlocks
 from importer.recipes.recipe import Decision, Recipe
 from importer.sources.carried import carried_prefixes
 from importer.sources.classification import Classification
@@ -84,8 +83,10 @@ class TensorPlan(NamedTuple):
     @property
     def quant(self) -> QuantSpec | None:
         """The quantization type that it has in the store, or None."""
-        if isinstance(self.transcoder, CopyParts | CopyScaled | Repack):
-            return self.transcoder.codec.spec
+        # What keeps codes or moves them has a codec; blocks of others are of no such type.
+        spec = getattr(getattr(self.transcoder, "codec", None), "spec", None)
+        if isinstance(spec, QuantSpec):
+            return spec
         return self.target if isinstance(self.target, QuantSpec) else None
 
     @property

@@ -119,6 +119,11 @@ class GlobalNvfp4(ScaledFp4):
         """The type whose codes and scales these are."""
         return QUANT_TYPES["nvfp4"]
 
+    @property
+    def keeping(self) -> CopyScaled:
+        """What keeps its codes and scales."""
+        return CopyScaled(self)
+
     def parts(self, shape: Shape) -> tuple[Part, ...]:
         """Return codes, scales, and the scales of the matrices: a number, or one for each."""
         *outer, columns = shape
