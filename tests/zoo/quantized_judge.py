@@ -159,7 +159,9 @@ def _wanted(
 ) -> Target | None:
     component, _, name = full.rpartition("/")
     experts = re.search(r"\.(experts|shared_experts?|shared_mlp|switch_mlp)\.", name)
-    matrix = len(tensor.shape) == 2 and name.endswith(".weight")
+    # Ollama takes a row for each expert for a matrix, and so does its recipe.
+    bias = asked.recipe == "ollama" and experts is not None and name.endswith("_bias")
+    matrix = len(tensor.shape) == 2 and (bias or name.endswith(".weight"))
     stack = len(tensor.shape) == 3 and experts is not None
     fits = (matrix or stack) and math.prod(tensor.shape) >= FEWEST and tensor.dtype in FLOATS
     if not fits:
