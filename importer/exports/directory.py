@@ -97,7 +97,7 @@ class ExportDirectory:
 
     @property
     def path(self) -> Path:
-        """Where files are written for now."""
+        """Where files are written until they are published."""
         assert self._path is not None, "entered, and not published"
         return self._path
 

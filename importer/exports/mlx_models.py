@@ -49,7 +49,7 @@ class MlxModel:
         drops: parts of names that the class has no place for.
         ties: whether the output layer is left out where config.json says that it is tied:
             what holds where it says nothing, or None where it is never left out.
-        keeps_router: whether the router is no linear layer, and so never quantized.
+        keeps_router: whether the router is not a linear layer, and so never quantized.
         extra_layers: whether layers after the last are left out (multi-token prediction).
         in_8_bits: ends of modules that the class wants in 8 bits, whatever is asked for.
     """

@@ -100,7 +100,7 @@ def join(
 
 
 def taken(parts: Mapping[str, Sequence[SourceTensor]]) -> Joined:
-    """Return tensors as they are, of a container whose arrays are no parts of others.
+    """Return tensors as they are, of a container whose arrays are not parts of others.
 
     In GGUF a tensor may have the name that another format gives to scales.
 
