@@ -45,8 +45,7 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "E_QUANT_KEEP": "Leave `-q` out",
         "E_QUANT_NONFINITE": "Keep the tensor (`--rule '{tensor}=keep'`), or pass "
         "`--allow-nonfinite`",
-        "E_RECIPE": "docs/recipes.md describes the format; `ingot show NAME --recipe` prints "
-        "one",
+        "E_RECIPE": "`ingot show NAME --recipe` prints a recipe that can be read again",
         "E_RECIPE_TYPE": "Say which: `-q int4 --recipe {recipe}`",
         "E_RECIPE_TYPED": "Leave `-q` out",
         "E_ROLE_UNUSED": "Leave `--{role}` out",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 _LONGEST: Final = 120
@@ -45,6 +46,21 @@ def size(nbytes: int) -> str:
 def count(number: int, noun: str) -> str:
     """`1 blob`, `2 blobs`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def meant(word: str, words: Iterable[str]) -> str | None:
+    """Return the one of `words` that a misspelled word was probably meant to be, or None."""
+    import difflib  # noqa: PLC0415 - 3 ms that only a mistake costs
+
+    by_case = {one.lower(): one for one in words}
+    near = difflib.get_close_matches(word.lower(), by_case, 1)
+    return by_case[near[0]] if near else None
+
+
+def did_you_mean(word: str, words: Iterable[str]) -> str | None:
+    """Return the hint that asks for what a misspelled word was meant to be, or None."""
+    near = meant(word, words)
+    return f"Did you mean `{printable(near)}`?" if near is not None else None
 
 
 def _escaped(char: str) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum, unique
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from store.errors import UsageError
-from store.text import printable
+from store.text import did_you_mean, printable
 
 
 @unique
@@ -146,12 +146,22 @@ _FLOATS: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
-_FOREIGN: Final = re.compile(r"(?:i?q|tq)([1-8])_[a-z0-9_]+|afq([1-8])")
+_FOREIGN: Final = re.compile(
+    r"(?:i?q|tq)([1-8])_[a-z0-9_]+|afq([1-8])|(?:w|int|uint|q|u)?([1-8])(?:-?bits?)?"
+)
 _BITS: Final = tuple(spec.bits for spec in QUANT_TYPES.values() if spec.has_bias)
+REQUESTABLE: Final = (*QUANT_TYPES, *_FLOAT_TYPES, REPACK.name)
+"""What a whole model may be asked to become."""
+TARGETS: Final = (*REQUESTABLE, DECODE.name, KEEP)
+"""What a rule may ask for."""
 
 
-def parse_target(text: str) -> Target:
+def parse_target(text: str, known: Sequence[str] = TARGETS) -> Target:
     """Read what a tensor becomes: `int4`, `int4/64`, `nvfp4`, `bf16`, `repack`, `keep`.
+
+    Args:
+        text: as it is spelled, in whatever case.
+        known: what an error says is expected.
 
     Raises:
         UsageError: there is no such type, or it does not have the group size.
@@ -165,24 +175,25 @@ def parse_target(text: str) -> Target:
     if name in _CHANGES and not slash:
         return _CHANGES[name]
     if name not in QUANT_TYPES:
-        known = ", ".join((*QUANT_TYPES, *_FLOAT_TYPES, *_CHANGES, KEEP))
         raise UsageError(
-            f"`{printable(text)}` is not a type, expected one of {known}",
+            f"`{printable(text)}` is not a type, expected one of {', '.join(known)}",
             code="E_QUANT_TYPE",
-            hint=_FLOATS.get(word) or _nearest(word),
+            hint=_FLOATS.get(word) or _nearest(word) or did_you_mean(word, known),
         )
     spec = QUANT_TYPES[name]
     return with_group_size(spec, _group_size(text, size)) if slash else spec
 
 
 def _nearest(word: str) -> str | None:
-    # `q4_k_m`, `iq4_nl`, `afq4`: people know these names from other programs.
+    # `q4_k_m`, `iq4_nl`, `afq4`, `4bit`: people know these names from other programs.
     found = _FOREIGN.fullmatch(word)
     if found is None:
         return None
-    bits = int(found[1] or found[2])
-    nearest = min(_BITS, key=lambda ours: abs(ours - bits))
-    return f"The nearest type of the store is int{nearest}"
+    bits = int(found[1] or found[2] or found[3])
+    near = min(abs(ours - bits) for ours in _BITS)
+    nearest = [f"int{ours}" for ours in _BITS if abs(ours - bits) == near]
+    verb = "types of the store are" if len(nearest) > 1 else "type of the store is"
+    return f"The nearest {verb} {' and '.join(nearest)}"
 
 
 def with_group_size(spec: QuantSpec, group_size: int) -> QuantSpec:

@@ -7,10 +7,10 @@ conversation only Ollama knows.
 
 from __future__ import annotations
 
-import difflib
 from typing import Final, NoReturn
 
 from importer.modelfile.template_tokens import Token, bad, next_action
+from store.text import meant
 
 FUNCTIONS: Final = frozenset((
     "and", "call", "html", "index", "js", "len", "not", "or", "print", "printf", "println",
@@ -203,9 +203,8 @@ class _Parser:
         elif token.kind == "variable":
             self._known(token)
         elif token.kind == "word" and token.text not in _CONSTANTS | FUNCTIONS:
-            near = difflib.get_close_matches(token.text, sorted(FUNCTIONS), 1)
             what = f"there is no function `{token.text}`"
-            bad(what, self._text, token.at, near[0] if near else None)
+            bad(what, self._text, token.at, meant(token.text, sorted(FUNCTIONS)))
         is_value = token.kind in _LITERALS or token.text in _CONSTANTS
         if is_value and self._tokens[self._next].kind == "field":
             self._bad(f"unexpected `.` after `{token.text}`", self._tokens[self._next])

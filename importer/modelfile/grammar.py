@@ -10,14 +10,13 @@ quotes.
 from __future__ import annotations
 
 import codecs
-import difflib
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple, NoReturn
 
 from store.errors import InputError
-from store.text import printable
+from store.text import did_you_mean, printable
 
 INSTRUCTIONS: Final = (
     "FROM", "ADAPTER", "DRAFT", "TEMPLATE", "SYSTEM", "PARAMETER", "MESSAGE", "LICENSE",
@@ -52,10 +51,7 @@ class Place(NamedTuple):
     def unknown(self, what: str, word: str, known: Iterable[str]) -> NoReturn:
         """Raise InputError: a word is not one of those that are known there."""
         words = sorted(known)
-        near = difflib.get_close_matches(word, words, 1) or [
-            one for one in words if one.lower() == word.lower()
-        ]
-        hint = f"Did you mean `{near[0]}`?" if near else f"Known are {', '.join(words)}"
+        hint = did_you_mean(word, words) or f"Known are {', '.join(words)}"
         self.bad(f"{what} `{printable(word)}`", hint)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from typing import Final, NamedTuple
 
@@ -12,7 +11,7 @@ from importer.modelfile.parameters import IGNORED, Value, read_value
 from importer.modelfile.template_tokens import TemplateError
 from importer.request import Message, Use
 from importer.sources.chat import PARSERS, RENDERERS
-from store.text import printable
+from store.text import meant, printable
 
 
 class Named(NamedTuple):
@@ -116,9 +115,9 @@ class _Collector:
         elif given.name == "REQUIRES":
             value = _version(given)
         elif given.name in _BUILT_IN and value not in (known := _BUILT_IN[given.name]):
-            near = difflib.get_close_matches(value, known, 1)
-            meant = f"; did you mean `{near[0]}`?" if near else ""
-            self._note(given, f"Ollama 0.33 has no `{printable(value)}`{meant}")
+            near = meant(value, known)
+            question = f"; did you mean `{near}`?" if near else ""
+            self._note(given, f"Ollama 0.33 has no `{printable(value)}`{question}")
         self._texts[given.name] = value
 
     def _note(self, given: Instruction, what: str) -> None:

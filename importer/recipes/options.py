@@ -10,6 +10,7 @@ from importer.codecs.spec import (
     CAST_DTYPES,
     DECODE,
     REPACK,
+    REQUESTABLE,
     Change,
     FloatType,
     QuantSpec,
@@ -150,7 +151,7 @@ def parse_options(  # noqa: PLR0913 - as many as there are options
         NotFoundError: there is no such recipe.
         InputError: the file is not a recipe.
     """
-    target = parse_target(quantize) if quantize is not None else None
+    target = parse_target(quantize, REQUESTABLE) if quantize is not None else None
     if quantize is not None and target is None:
         message = "the requested type is `keep`, which is what happens without one"
         raise UsageError(message, code="E_QUANT_KEEP")

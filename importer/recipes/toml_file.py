@@ -18,7 +18,7 @@ from importer.recipes.rule import Origin, Rule
 from importer.recipes.toml_table import Table, bad_recipe
 from store import limits
 from store.errors import InputError, NotFoundError
-from store.text import printable
+from store.text import did_you_mean, printable
 
 REQUESTED: Final = "requested"
 """In place of a type: the one that the user asked for."""
@@ -129,10 +129,11 @@ def read_recipe(name: str) -> RecipeTemplate:
         with path.open("rb") as file:
             data = file.read(_LARGEST + 1)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError) as error:
+        all_of_them = f"The presets are {', '.join(presets())}"
         raise NotFoundError(
             f"there is no recipe `{printable(name)}`, neither a file nor a preset",
             code="E_RECIPE",
-            hint=f"The presets are {', '.join(presets())}",
+            hint=" ".join(filter(None, (did_you_mean(name, presets()), all_of_them))),
         ) from error
     if len(data) > _LARGEST:
         raise InputError(
@@ -140,7 +141,7 @@ def read_recipe(name: str) -> RecipeTemplate:
         )
     # The name of a file need not be UTF-8; that of a recipe is text in a configuration.
     called = os.fsencode(path.name).decode(errors="replace")
-    return _parse(called.removesuffix(".toml"), data, is_preset=False)
+    return _parse(called.removesuffix(".toml"), data, is_preset=False, place=name)
 
 
 def _grouped(target: Target, group_size: int | None) -> Target:
@@ -152,33 +153,39 @@ def _any_matches(globs: Sequence[str], words: Sequence[str]) -> bool:
     return any(fnmatchcase(word, glob) for glob in globs for word in words)
 
 
-def _parse(name: str, data: bytes, *, is_preset: bool) -> RecipeTemplate:
+def _parse(name: str, data: bytes, *, is_preset: bool, place: str = "") -> RecipeTemplate:
+    told = place or name
     try:
         text = data.decode()
         if _LONG_KEY.search(text):
-            bad_recipe(name, "a key has 64 parts or more")
+            bad_recipe(told, "a key has 64 parts or more")
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         # A ValueError of Python itself: an integer of more than 4300 digits.
-        bad_recipe(name, str(error))
-    return read_document(name, document, is_preset=is_preset)
+        bad_recipe(told, str(error))
+    return read_document(name, document, is_preset=is_preset, place=place)
 
 
 def read_document(
-    name: str, document: dict[str, Any], *, is_preset: bool = False
+    name: str, document: dict[str, Any], *, is_preset: bool = False, place: str = ""
 ) -> RecipeTemplate:
     """Read a recipe from its TOML document, parsed already.
+
+    Args:
+        name: of a recipe that does not name itself.
+        place: the path to name in an error; the name where there is none.
 
     Raises:
         InputError: the document is not a recipe.
     """
-    table = Table(name, "", document)
+    told = place or name
+    table = Table(told, "", document)
     drafts = tuple(
-        _draft(Table(name, f"rule {number}: ", rule), is_preset=is_preset)
+        _draft(Table(told, f"rule {number}: ", rule), is_preset=is_preset)
         for number, rule in enumerate(table.tables("rule"), 1)
     )
     if not drafts:
-        bad_recipe(name, "it has no [[rule]]")
+        bad_recipe(told, "it has no [[rule]]")
     group_size = table.integer("group_size", 0)
     sizes = GROUP_SIZES[Mode.AFFINE]
     if group_size and group_size not in sizes:

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from importer.codecs.spec import Target, parse_target
 from store.errors import InputError, UsageError
-from store.text import printable
+from store.text import did_you_mean, printable
 
 
 class Table:
@@ -86,25 +86,29 @@ class Table:
         try:
             return parse_target(text)
         except UsageError as error:
-            self.bad(str(error))
+            self.bad(str(error), error.hint)
 
     def end(self) -> None:
         """Make sure that every key was read: others are mistakes."""
         if unknown := set(self._values) - self._read:
-            self.bad(f"`{min(unknown)}` is not a key of a recipe")
+            wrong, known = min(unknown), sorted(self._read)
+            self.bad(
+                f"`{printable(wrong)}` is not a key of a recipe, expected one of "
+                f"{', '.join(known)}",
+                did_you_mean(wrong, known),
+            )
 
-    def bad(self, what: str) -> NoReturn:
+    def bad(self, what: str, hint: str | None = None) -> NoReturn:
         """Raise InputError."""
-        bad_recipe(self._name, self._where + what)
+        bad_recipe(self._name, self._where + what, hint)
 
     def _get(self, key: str, default: object) -> Any:  # noqa: ANN401 - checked by the callers
         self._read.add(key)
         return self._values.get(key, default)
 
 
-def bad_recipe(name: str, what: str) -> NoReturn:
+def bad_recipe(name: str, what: str, hint: str | None = None) -> NoReturn:
     """Raise InputError: a file is not a recipe."""
     raise InputError(
-        f"recipe `{printable(name)}`: {printable(what, 300)}",
-        code="E_RECIPE",
+        f"recipe `{printable(name)}`: {printable(what, 300)}", code="E_RECIPE", hint=hint
     )

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NoReturn
 
 from importer.sources.base import Selection
 from importer.sources.roles import EXPORTS, FileRole
-from store.errors import InputError, UnsupportedError
-from store.text import printable
+from store.errors import InputError, UnsupportedError, UsageError
+from store.text import did_you_mean, printable
 
 _SAVE_AS: Final = (
     "Save the model as safetensors, or fetch a revision that has it in this format"
 )
+_NAMED: Final = 12
+"""Variants that one message lists."""
 
 
 def check_complete(roles: Mapping[str, FileRole], selection: Selection | None) -> None:
@@ -59,9 +61,22 @@ def _is_passed_over(role: FileRole, selection: Selection) -> bool:
     return is_other and role.weights is not None and role.weights.precedence is not None
 
 
-def no_variant(variant: str) -> NoReturn:
-    """Refuse a source without any weights of the variant that was asked for."""
-    raise InputError(f"no weights of variant `{printable(variant)}`", code="E_SRC_VARIANT")
+def no_variant(variant: str, roles: Iterable[FileRole]) -> NoReturn:
+    """Refuse a source without any weights of the variant that was asked for.
+
+    Args:
+        variant: that was asked for.
+        roles: of the files that the source has.
+    """
+    names = [role.weights for role in roles if role.weights is not None and not role.unread]
+    known = sorted({name.variant for name in names if name.variant})
+    has = ", ".join(f"`{printable(one)}`" for one in known[:_NAMED]) or "none"
+    more = f" and {len(known) - _NAMED} more" if len(known) > _NAMED else ""
+    raise UsageError(
+        f"no weights of variant `{printable(variant)}`, the source has {has}{more}",
+        code="E_SRC_VARIANT",
+        hint=did_you_mean(variant, known),
+    )
 
 
 def no_weights(roles: Mapping[str, FileRole], source: str) -> NoReturn:

@@ -287,7 +287,7 @@ def _single_file(tree: Tree, variant: str | None, *, as_arrays: bool, apart: boo
     if not role.is_weights or role.weights is None:
         raise _unread(file)
     if variant is not None and not role.weights.is_of(variant):
-        no_variant(variant)
+        no_variant(variant, (one.role for one in tree.files))
     files = {one.path: one for one in sorted((file, *rest), key=lambda one: one.path)}
     names = {path: one.role.weights for path, one in files.items() if one.role.weights}
     check_shards(names if rest else (), names)

@@ -104,7 +104,7 @@ def choose(
     if not weights:
         no_weights(roles, source)
     if variant is not None and not any(one.is_of_variant for one in weights.values()):
-        no_variant(variant)
+        no_variant(variant, roles.values())
     for directory, those in candidates.items():
         if not _STAGE.fullmatch(directory):
             check_complete(those, weights.get(directory))

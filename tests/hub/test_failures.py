@@ -11,7 +11,7 @@ from importer.events import silent
 from importer.hub.fetch import fetched
 from importer.hub.repository import HubClient
 from importer.sources.location import HubRepository
-from store.errors import IngotError, InputError
+from store.errors import IngotError, InputError, UsageError
 from tests.hub.server import GOOD_TOKEN, Fault, sha256
 
 pytestmark = pytest.mark.usefixtures("in_process")
@@ -173,7 +173,7 @@ def test_a_missing_shard_is_noticed_before_the_others_are_fetched(hub, llama):
 
 
 def test_an_unknown_variant_is_noticed_before_anything_is_fetched(model):
-    with pytest.raises(InputError) as caught, fetched(MODEL, "fp61", silent):
+    with pytest.raises(UsageError) as caught, fetched(MODEL, "fp61", silent):
         pass
 
     assert caught.value.code == "E_SRC_VARIANT"

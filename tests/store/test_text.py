@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from store.text import is_printable, printable
+from store.text import did_you_mean, is_printable, meant, printable
 from tests.strategies import NASTY, texts
 
 
@@ -56,3 +56,16 @@ def test_long_text_is_cut():
 )
 def test_nasty_text_is_not_printable(text):
     assert not is_printable(text)
+
+
+@pytest.mark.parametrize(
+    ("word", "near"),
+    [("crate", "create"), ("CREATE", "create"), ("vfy", "verify"), ("zzz", None), ("", None)],
+)
+def test_a_misspelled_word_is_the_nearest_that_is_near(word, near):
+    assert meant(word, ["create", "show", "verify"]) == near
+
+
+def test_the_question_after_a_misspelled_word_is_printable():
+    assert did_you_mean("\x1bab", ["\x1babc"]) == r"Did you mean `\x1babc`?"
+    assert did_you_mean("x", ["abc"]) is None

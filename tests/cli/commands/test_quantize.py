@@ -301,7 +301,7 @@ def test_a_hostile_recipe_is_one_clean_error(store, tmp_path, what):
 
     text = run("create", "m", LLAMA, "--recipe", tmp_path / "evil\u202e.toml", store=store)
 
-    assert r"error: recipe `evil\u202e`: " in text.failed(3)
+    assert r"evil\u202e.toml`: " in text.failed(3)
 
 
 def test_a_recipe_of_megabytes_is_one_clean_error(store, tmp_path):

@@ -75,7 +75,18 @@ def test_other_spellings_in_use_are_read(text, target):
 
 
 @pytest.mark.parametrize(
-    ("text", "hint"), [("fp4", "nvfp4"), ("FP4/32", "mxfp4"), ("fp8", "mxfp8"), ("int7", None)]
+    ("text", "hint"),
+    [
+        ("fp4", "nvfp4"),
+        ("FP4/32", "mxfp4"),
+        ("fp8", "mxfp8"),
+        ("int7", "The nearest types of the store are int6 and int8"),
+        ("4", "The nearest type of the store is int4"),
+        ("8-bit", "int8"),
+        ("Q4_K_M", "int4"),
+        ("nvpf4", "Did you mean `nvfp4`?"),
+        ("zzz", None),
+    ],
 )
 def test_a_type_that_is_none_is_refused_with_the_types(text, hint):
     with pytest.raises(UsageError) as caught:

@@ -17,6 +17,7 @@ from importer.recipes.recipe import Misaligned
 from importer.recipes.rule import Rule
 from importer.recipes.toml_file import presets, read_document, read_recipe
 from store.errors import InputError, NotFoundError
+from store.text import printable
 from tests.importer.builders import REPOSITORY
 
 NO_FACTS = {"architecture": [], "class": [], "kind": [], "format": []}
@@ -229,12 +230,35 @@ def test_a_file_that_is_no_recipe_is_one_clean_error(tmp_path, what):
 
     assert time.perf_counter() - started < 5  # a load of 10 included; tomllib alone takes 40 s
     message = str(caught.value)
-    assert message.startswith("recipe `mine`: ")
+    assert message.startswith(f"recipe `{printable(str(tmp_path / 'mine.toml'))}`: ")
     assert expected in message
     assert len(message) < 500
     assert message.isprintable()
     assert (caught.value.code, caught.value.exit_code) == ("E_RECIPE", 3)
-    assert "docs/recipes.md" in hint_for(caught.value)
+    assert hint_for(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "hint"),
+    [
+        (f"grup_size = 64\n{RULE}", "Did you mean `group_size`?"),
+        (f'{RULE}mach = "a"\n', "Did you mean `match`?"),
+        (f'{RULE}when = {{ archtecture = "x" }}\n', "Did you mean `architecture`?"),
+        ('[[rule]]\nmatch = "a"\ntype = "nvpf4"\n', "Did you mean `nvfp4`?"),
+    ],
+)
+def test_a_misspelled_key_or_type_is_asked_about(tmp_path, content, hint):
+    with pytest.raises(InputError) as caught:
+        read(tmp_path, content)
+
+    assert caught.value.hint == hint
+
+
+def test_a_misspelled_preset_is_asked_about():
+    with pytest.raises(NotFoundError) as caught:
+        read_recipe("mixed36")
+
+    assert caught.value.hint.startswith("Did you mean `mixed_3_6`? The presets are default, ")
 
 
 def test_a_file_that_is_too_large_is_refused_unread(tmp_path):

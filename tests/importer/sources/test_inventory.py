@@ -6,7 +6,7 @@ import pytest
 
 from importer.sources.classification import classify
 from importer.sources.inventory import read_inventory
-from store.errors import InputError, NotFoundError, UnsupportedError
+from store.errors import InputError, NotFoundError, UnsupportedError, UsageError
 from tests.importer.builders import SMALL, framed, model, reference_model, safetensors, write
 
 W = safetensors({"w.weight": ("F32", (2,))})
@@ -220,7 +220,17 @@ def test_a_variant_is_read_and_remembered(tmp_path):
 def test_a_variant_that_no_component_has_is_refused(tmp_path, variant):
     write(model(tmp_path), {"model.fp16.safetensors": W})
 
-    assert refused(tmp_path, variant=variant)[0] == "E_SRC_VARIANT"
+    code, message = refused(tmp_path, UsageError, variant)
+    assert (code, message.partition(", ")[2]) == ("E_SRC_VARIANT", "the source has `fp16`")
+
+
+def test_a_variant_is_misspelled(tmp_path):
+    write(model(tmp_path), {"model.fp16.safetensors": W})
+
+    with pytest.raises(UsageError) as caught:
+        read_inventory(tmp_path, "fp61")
+
+    assert (caught.value.exit_code, caught.value.hint) == (2, "Did you mean `fp16`?")
 
 
 def test_a_variant_needs_to_be_in_one_component_only(tmp_path):
@@ -255,7 +265,7 @@ def test_a_single_file_is_of_the_variant_that_is_asked_for(tmp_path):
     write(tmp_path, {"x.fp16.safetensors": W, "x.safetensors": W})
 
     assert names(read_inventory(tmp_path / "x.fp16.safetensors", "fp16")) == ["w.weight"]
-    assert refused(tmp_path / "x.safetensors", variant="fp16")[0] == "E_SRC_VARIANT"
+    assert refused(tmp_path / "x.safetensors", UsageError, "fp16")[0] == "E_SRC_VARIANT"
 
 
 def test_two_components_may_not_make_one_name(tmp_path):

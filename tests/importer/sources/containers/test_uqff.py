@@ -150,7 +150,7 @@ def test_one_of_several_sets_is_chosen(tmp_path):
         assert [(out.path, out.reason) for out in found.left_out] == [
             ("q4k-0.uqff", "the same model in another type")
         ]
-    with pytest.raises(InputError, match="no weights of variant `q4k`"):
+    with pytest.raises(UsageError, match="no weights of variant `q4k`, the source has `afq4`"):
         read_inventory(tmp_path / "afq4-0.uqff", "q4k")
 
 
