@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from importer.codecs.base import Decoder, Encoder, Shape, Span, Transcoder
 from importer.codecs.cast import Cast
 from importer.codecs.ggml.decoder import Ggml
+from importer.codecs.ggml.encoder import QUANTIZED, quantizer
 from importer.codecs.ggml.types import NAMED
 from importer.codecs.plain import Plain
 from importer.codecs.registry import codec_for, transcoder_for
@@ -104,6 +105,12 @@ def ggml(kind):
     return Case(kind.name, Ggml(kind.name), blocks(kind), kind.elements)
 
 
+def ggml_quantizer(name, dtype):
+    """A type of GGML that values become; rows of any length, so all columns count alike."""
+    subject, kind = quantizer(name, dtype), NAMED[name]
+    return Case(f"{dtype}-to-{name}", subject, plain(dtype), kind.elements)
+
+
 def kept_blocks(name):
     """A type of GGML whose blocks stay as they are."""
     case = ggml(NAMED[name])
@@ -165,6 +172,8 @@ ENCODERS = [
         for name in ("int4", "nvfp4", "mxfp8")
         for dtype in ("F16", "F32", *corpus.CONVERTED)
     ),
+    *(ggml_quantizer(name, "F32") for name in QUANTIZED),
+    *(ggml_quantizer("Q4_0", dtype) for dtype in ("BF16", "F16", *corpus.CONVERTED)),
 ]
 
 DECODERS = [

@@ -78,10 +78,10 @@ class LibGgml:
         decoder(blocks.ctypes.data, values.ctypes.data, values.size)
         return values
 
-    def quantize(self, kind, values):
-        """Blocks of values of shape (blocks, elements)."""
+    def quantize(self, kind, values, importance=None):
+        """Blocks of values of shape (rows, columns), with a weight for each column or none."""
         values = np.ascontiguousarray(values, np.float32)
-        blocks = np.empty((len(values), kind.nbytes), np.uint8)
+        blocks = np.empty((values.size // kind.elements, kind.nbytes), np.uint8)
         if kind.name in _BY_ROW:
             quantizer = getattr(self._library, _BY_ROW[kind.name])
             quantizer.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
@@ -97,16 +97,13 @@ class LibGgml:
             ctypes.c_void_p,
         ]
         quantizer.restype = ctypes.c_size_t
-        # Some types cannot be quantized without weights, and no other is harmed by equal ones.
-        weights = np.ones(values.size, np.float32)
         made = quantizer(
             kind.number,
             values.ctypes.data,
             blocks.ctypes.data,
             0,
-            1,
-            values.size,
-            weights.ctypes.data,
+            *values.shape,
+            None if importance is None else importance.ctypes.data,
         )
         assert made == blocks.nbytes
         return blocks
@@ -141,7 +138,10 @@ def main():
     for kind in BLOCK_TYPES:
         assert library.sizes(kind) == (kind.elements, kind.nbytes), kind
         count = max(4, 256 // kind.elements)
-        quantized = library.quantize(kind, weights_like(kind, count, rng))
+        values = weights_like(kind, count, rng)
+        # Some types cannot be quantized without weights, and no other is harmed by equal ones.
+        ones = np.ones(values.size, np.float32)
+        quantized = library.quantize(kind, values.reshape(1, -1), ones)
         blocks = np.concatenate([quantized, rng.integers(0, 256, quantized.shape, np.uint8)])
         types[kind.name] = {"blocks": blocks.tobytes().hex()}
         if kind.name not in WITHOUT_DECODER:

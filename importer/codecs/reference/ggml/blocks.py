@@ -120,6 +120,18 @@ def adjacent(packed: Integers, bits: int) -> Integers:
     return np.stack(_fields(packed, bits), axis=-1).reshape(*packed.shape[:-1], -1)
 
 
+def join(numbers: Integers, bits: int, *, is_adjacent: bool = False) -> Integers:
+    """Undo `split` or, where the numbers of a byte are next to each other, `adjacent`."""
+    outer, count = numbers.shape[:-1], _BYTE // bits
+    if is_adjacent:
+        fields = numbers.reshape(*outer, -1, count)
+    else:
+        fields = numbers.reshape(*outer, count, -1).swapaxes(-1, -2)
+    shifts = np.arange(0, _BYTE, bits, dtype=np.uint8)
+    packed: Integers = np.bitwise_or.reduce(fields << shifts, axis=-1)
+    return packed
+
+
 def rows(numbers: npt.NDArray[Any], *shape: int) -> npt.NDArray[Any]:
     """Return the numbers of each block in rows: of shape (blocks, *shape)."""
     return numbers.reshape(len(numbers), *shape)
