@@ -42,6 +42,8 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "E_PREQUANTIZED": "Import it as it is, without `-q`, `--recipe` and rules, or quantize "
         "the original checkpoint",
         "E_QUALITY": "Create the model again with `--report`",
+        "E_QUANT_FORMAT": "Import the checkpoint that it was made of, or have the program that "
+        "quantized it save decoded weights",
         "E_QUANT_KEEP": "Leave `-q` out",
         "E_QUANT_NONFINITE": "Keep the tensor (`--rule '{tensor}=keep'`), or pass "
         "`--allow-nonfinite`",

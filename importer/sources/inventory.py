@@ -14,7 +14,7 @@ from importer.sources.containers import FORMATS
 from importer.sources.containers.uqff_shards import only_set_of, shard_name
 from importer.sources.document import CONFIG, Document, read_document
 from importer.sources.file import SourceFile, opened, read_bytes
-from importer.sources.joining import declared, join, taken
+from importer.sources.joining import check_read, declared, join, taken
 from importer.sources.roles import LeftOut
 from importer.sources.selection import choose
 from importer.sources.shards import check_shards
@@ -214,6 +214,8 @@ def of_contents(
         if could_be_whole is None
         else taken(parts)
     )
+    if not as_arrays:
+        check_read(made)
     return Inventory(
         root=tree.root,
         tensors=made.tensors,

@@ -9,14 +9,33 @@ from typing import Final, NamedTuple
 from importer.sources.containers.sharded import add_tensors
 from importer.sources.document import Document, read_document
 from importer.sources.file import SourceFile
-from importer.sources.schemes import OF_GRAPHS, SCHEMES, join_tensors, scheme_of
+from importer.sources.schemes import (
+    OF_GRAPHS,
+    SCHEMES,
+    UNKNOWN,
+    first_quantized,
+    join_tensors,
+)
 from importer.sources.schemes.modelopt.own_config import QUANT_CONFIG, with_quant_config
 from importer.sources.schemes.own_config import OWN_CONFIGS, with_own_config
 from importer.sources.tensor import SourceTensor
+from store.errors import UnsupportedError
 from store.text import printable
 
 NONE: Final[Mapping[str, Sequence[SourceTensor]]] = MappingProxyType({})
 """No container made a tensor of several arrays."""
+
+
+class Unread(NamedTuple):
+    """An array of a scheme that made no tensor of it.
+
+    Attributes:
+        config: of its component.
+    """
+
+    scheme: str
+    name: str
+    config: Document
 
 
 class Joined(NamedTuple):
@@ -27,12 +46,14 @@ class Joined(NamedTuple):
         scheme: how the weights are quantized already, or None.
         is_decoded: whether the tensors are the logical ones, although there is a scheme.
         notes: what the user should know, a sentence each.
+        unread: what is quantized and is not decoded, or None.
     """
 
     tensors: tuple[SourceTensor, ...]
     scheme: str | None
     is_decoded: bool
     notes: tuple[str, ...]
+    unread: Unread | None = None
 
 
 def declared(
@@ -89,14 +110,17 @@ def join(
     if scheme is None and (is_unjoined or any(known.values())):
         scheme = OF_GRAPHS
     tensors = _sorted(joined) if is_joined else stored
+    left = None
+    if scheme is not None:
+        left = _first_quantized([tensor for tensor in tensors if tensor.is_plain], configs)
     is_decoded = (
         scheme is not None
         and SCHEMES[scheme].decodes
         and is_joined
         and not is_unjoined
-        and scheme_among([tensor for tensor in tensors if tensor.is_plain], configs) is None
+        and left is None
     )
-    return Joined(tensors, scheme, is_decoded, tuple(_unjoined(tensors)))
+    return Joined(tensors, scheme, is_decoded, tuple(_unjoined(tensors)), left)
 
 
 def taken(parts: Mapping[str, Sequence[SourceTensor]]) -> Joined:
@@ -121,13 +145,50 @@ def _sorted(parts: Iterable[Sequence[SourceTensor]]) -> tuple[SourceTensor, ...]
 
 def scheme_among(stored: Sequence[SourceTensor], configs: Mapping[str, Document]) -> str | None:
     """Name the scheme of the first component that has one, with the configuration of each."""
+    found = _first_quantized(stored, configs)
+    return None if found is None else found.scheme
+
+
+def _first_quantized(
+    stored: Sequence[SourceTensor], configs: Mapping[str, Document]
+) -> Unread | None:
     arrays = [(tensor.name, tensor.arrays[0].dtype) for tensor in stored]
     for component, config in configs.items():
         prefix = f"{component}/" if component else ""
         own = (array for array in arrays if array[0].startswith(prefix))
-        if scheme := scheme_of(own, config):
-            return scheme
-    return scheme_of(arrays, configs.get("", {}))
+        if found := first_quantized(own, config):
+            return Unread(*found, config)
+    config = configs.get("", {})
+    last = first_quantized(arrays, config)
+    return None if last is None else Unread(*last, config)
+
+
+def check_read(made: Joined) -> None:
+    """Make sure that everything that is quantized became tensors: no model is a part of one.
+
+    Raises:
+        UnsupportedError: an array is of a scheme, or of a form of one, that is not decoded.
+    """
+    unread = made.unread
+    for tensor in made.tensors:
+        if tensor.unjoined:
+            what = f"is not decoded: {tensor.unjoined}"
+        elif unread is not None and tensor.name == unread.name:
+            what = _why_unread(unread)
+        else:
+            continue
+        raise UnsupportedError(
+            f"`{tensor.file.path}`: `{printable(tensor.name)}` {what}", code="E_QUANT_FORMAT"
+        )
+
+
+def _why_unread(unread: Unread) -> str:
+    declared = unread.config.get("quantization_config")
+    method = declared.get("quant_method") if isinstance(declared, dict) else None
+    is_known = unread.scheme != UNKNOWN
+    how = f"by {unread.scheme}" if is_known else "in a way that is not known"
+    said = f" (config.json: `{printable(str(method))}`)" if method else ""
+    return f"is quantized {how}{said}, and is not decoded"
 
 
 def _unjoined(tensors: Iterable[SourceTensor]) -> Iterator[str]:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:  # `show` recognizes schemes, and starts quickly
 
 OF_GRAPHS: Final = "onnx"
 """The scheme of weights that a graph takes from several arrays, whatever their names are."""
+UNKNOWN: Final = "unknown"
+"""The scheme of what nothing here knows."""
 SCHEMES: Final[dict[str, Scheme]] = {
     "uqff": Uqff(),
     "awq": Gptq(is_awq=True),
@@ -49,9 +51,11 @@ SCHEMES: Final[dict[str, Scheme]] = {
     "vptq": Recognized(recognized.is_beside("indices", "centroids.weight")),
     "exl2": Recognized(recognized.is_named("q_weight")),
     "exl3": Recognized(recognized.is_named("trellis")),
+    "higgs": Recognized(recognized.is_beside("weight", "tables2")),
+    "svdquant": Recognized(recognized.is_beside("qweight", "wscales")),
     "quanto": Recognized(recognized.is_named("_data")),
     "torchao": Recognized(recognized.is_named("qdata", "_weight_qdata")),
-    "unknown": Recognized(recognized.is_unknown),
+    UNKNOWN: Recognized(recognized.is_unknown),
 }
 """By the name that plan and `show` give it; the first that recognizes an array has it."""
 _ORDINARY: Final = frozenset({"weight", "bias"})
@@ -60,6 +64,17 @@ _FLOATS: Final = frozenset({"BF16", "F16", "F32"})
 
 def scheme_of(tensors: Iterable[tuple[str, str]], config: Mapping[str, Json]) -> str | None:
     """Name the scheme that a checkpoint was quantized with, or return None.
+
+    The arguments are those of `first_quantized`.
+    """
+    found = first_quantized(tensors, config)
+    return None if found is None else found[0]
+
+
+def first_quantized(
+    tensors: Iterable[tuple[str, str]], config: Mapping[str, Json]
+) -> tuple[str, str] | None:
+    """Return a scheme, and the name of the first array that shows it; None where none does.
 
     Tensors decide; a configuration that claims a scheme without any tensor of it is a claim
     about another file.
@@ -78,7 +93,7 @@ def scheme_of(tensors: Iterable[tuple[str, str]], config: Mapping[str, Json]) ->
         clue = Clue(name, dtype, stem, last, dtypes, method)
         for key, scheme in SCHEMES.items():
             if scheme.recognizes(clue):
-                return key
+                return key, name
     return None
 
 

@@ -1,4 +1,4 @@
-"""Schemes that are recognized and not decoded yet: their arrays are imported as they are.
+"""Schemes that are recognized and not decoded: they are refused by name.
 
 Facts: docs/formats/prequantized.md.
 """
@@ -21,8 +21,8 @@ _METHODS: Final = (
     *("gptq", "awq", "bitsandbytes", "fp8", "fbgemm_fp8", "mxfp4"),
     *("compressed-tensors", "modelopt", "bitnet"),
 )
-"""What `quant_method` may be where other arrays tell more than a weight does."""
-_PACKED: Final = ("I8", "U8", "I32", "U32")
+"""What `quant_method` may be where names tell more than that an array has few bits."""
+_PACKED: Final = ("I8", "U8", "I16", "U16", "I32", "U32")
 
 
 class Recognized:
@@ -98,11 +98,12 @@ def is_fp8(clue: Clue) -> bool:
 def is_unknown(clue: Clue) -> bool:
     """Return whether it is the scales of a weight that is not an ordinary float.
 
-    Or a weight that is a number of few bits, where config.json says that it is quantized.
+    Or numbers of few bits, where config.json says that a program that we do not know quantized.
     """
-    if clue.last == "weight" and clue.method and clue.method not in _METHODS:
-        return clue.dtype in _PACKED
-    return clue.last == "weight_scale" and not is_plain(clue.dtypes.get(f"{clue.stem}.weight"))
+    if clue.method and clue.method not in _METHODS and clue.dtype in _PACKED:
+        return True
+    weight = clue.dtypes.get(f"{clue.stem}.weight")
+    return clue.last == "weight_scale" and weight is not None and not is_plain(weight)
 
 
 def is_named(*lasts: str) -> Callable[[Clue], bool]:

@@ -265,32 +265,17 @@ def test_s63_a_name_that_quantization_makes_is_refused_with_the_rule_that_helps(
     run("create", "m", path, "-q", "nvfp4", store=store).succeeded()
 
 
-PREQUANTIZED = {
-    "hqq": {f"{L}.W_q": "U8", f"{L}.scale": "F16", f"{L}.zero": "F16"},
-    "marlin": {f"{L}.B": "I32", f"{L}.s": "F16"},
-}
-"""Of schemes that are recognized, and not decoded."""
-
-
-@pytest.mark.parametrize("scheme", PREQUANTIZED)
-@pytest.mark.parametrize(
-    "words",
-    ["-q int4", "-q bf16", "--recipe mixed_4_6", "--rule *norm*=bf16", "--lm-head int8"],
-)
-def test_a_quantized_source_is_not_quantized_again(store, tmp_path, scheme, words):
-    shapes = {"U32": (64, 8), "BF16": (64, 1), "F16": (64, 1)}
-    tensors = {
-        name: (dtype, shapes.get(dtype, (64, 64)))
-        for name, dtype in PREQUANTIZED[scheme].items()
-    }
+@pytest.mark.parametrize("words", ["", "--dry-run", "-q int4", "-q bf16", "--strict"])
+def test_a_source_that_is_not_understood_is_refused_by_name(store, tmp_path, words):
+    tensors = {f"{L}.W_q": ("U8", (64, 64)), f"{L}.scale": ("F16", (64, 1))}
     path = model(tmp_path / "s", {**tensors, "model.norm.weight": ("F32", (4,))})
 
     outcome = run("create", "m", path, *words.split(), "--json", store=store)
 
     assert outcome.code == 4
-    assert outcome.error["code"] == "E_PREQUANTIZED"
-    assert scheme in outcome.error["message"]
-    assert "without `-q`" in outcome.error["hint"]
+    assert outcome.error["code"] == "E_QUANT_FORMAT"
+    assert f"`model.safetensors`: `{L}.W_q` is quantized by hqq" in outcome.error["message"]
+    assert "Import the checkpoint that it was made of" in outcome.error["hint"]
 
 
 @pytest.mark.parametrize("what", BAD)

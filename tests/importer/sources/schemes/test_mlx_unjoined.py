@@ -1,4 +1,4 @@
-"""MLX's arrays that stay arrays: of types that the store lacks, and of earlier versions."""
+"""MLX's arrays that are not decoded, and those that models of earlier versions have."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from importer.models.description import describe
 from importer.pipeline import plan_import
 from importer.recipes.options import parse_options
 from importer.request import ImportRequest
+from importer.sources.inventory import read_inventory
 from importer.sources.location import StoredModel
 from importer.verification.compare import compare
 from importer.verification.repair import repair
@@ -53,23 +54,17 @@ def placeless():
 
 
 @pytest.mark.parametrize("what", placeless())
-def test_what_has_no_place_stays_its_arrays_and_is_told(store, tmp_path, what):
+def test_what_has_no_type_is_refused_by_name(tmp_path, what):
     arrays, quantization, why = placeless()[what]
     more = quantized("b", (4, 128), ("nvfp4", 4, 16))
     modules = {"b": {"mode": "nvfp4", "bits": 4, "group_size": 16}}
     source = save(tmp_path / "s", arrays | more, {**quantization, **modules})
 
-    planned = plan_import(ImportRequest(NAME, source), store)
-    create(store, source)
+    with pytest.raises(UnsupportedError, match=why) as caught:
+        read_inventory(source)
 
-    assert any(why in warning and X in warning for warning in planned.warnings)
-    assert planned.parameters is None
-    assert types(store).keys() == {"b.weight", *arrays}
-    assert describe(store, NAME).prequantized == "mlx"
-    assert compare(store, NAME, source).findings == ()
-    with pytest.raises(UnsupportedError) as caught:
-        plan_import(ImportRequest(NAME, source, parse_options("int4")), store)
-    assert (caught.value.code, caught.value.exit_code) == ("E_PREQUANTIZED", 4)
+    assert (caught.value.code, caught.value.exit_code) == ("E_QUANT_FORMAT", 4)
+    assert f"`{X}.weight` is not decoded" in str(caught.value)
 
 
 # Models of earlier versions.

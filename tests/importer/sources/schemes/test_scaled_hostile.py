@@ -257,25 +257,14 @@ def test_groups_of_columns_that_are_not_whole_are_refused(tmp_path, order):
         ),
         ({"a.weight": ("F8_E4M3FNUZ", (4, 4)), "a.weight_scale": ("F32", ())}, None, "FNUZ"),
         (NVFP4 | {"a.svdquant_lora_a": ("BF16", (4, 2))}, mo("NVFP4_SVD"), "svdquant_lora_a"),
-        ({"a.W_q": ("U8", (4, 4)), "a.meta": ("U8", (4,))}, None, "hqq"),
-        ({"a.compressed": ("BF16", (8,)), "a.bitmask": ("U8", (4, 1))}, None, "sparse-bitmask"),
-        ({"a.B": ("I32", (4, 4)), "a.s": ("F16", (4,))}, None, "marlin"),
-        ({"a.weight": ("U8", (4, 4)), "a.weight_scale": ("F32", (1,))}, None, "unknown"),
-        ({"a.weight": ("U8", (4, 4))}, {"quant_method": "eetq"}, "unknown"),
     ],
 )
-def test_what_is_not_understood_is_kept_and_not_quantized(
-    tmp_path, tensors, quantization, words
-):
-    made = source(tmp_path / "s", tensors, quantization)
-    with Store(tmp_path / "store") as store:
-        create(store, made)
+def test_a_form_that_is_not_decoded_is_refused_by_name(tmp_path, tensors, quantization, words):
+    with pytest.raises(UnsupportedError, match=words) as caught:
+        read_inventory(source(tmp_path / "s", tensors, quantization))
 
-        with pytest.raises(UnsupportedError) as caught:
-            create(store, made, "q", recipe=parse_options("int8"))
-
-    assert (caught.value.code, caught.value.exit_code) == ("E_PREQUANTIZED", 4)
-    assert words in str(caught.value)
+    assert (caught.value.code, caught.value.exit_code) == ("E_QUANT_FORMAT", 4)
+    assert "`model.safetensors`: `a.w" in str(caught.value)
 
 
 def test_an_algorithm_that_is_not_known_is_named(tmp_path):
