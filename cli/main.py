@@ -11,6 +11,7 @@ from typing import Annotated, Final, NoReturn
 
 import typer
 
+from cli.commands.options import STORE_VARIABLE, check_store_path
 from cli.parser import Command, Group
 from cli.views.console import out, report, speak_json
 from store.errors import IngotError, StorageError, UsageError, from_os_error
@@ -26,6 +27,7 @@ _COMMANDS: Final = MappingProxyType(
         "export": "cli.commands.export:export",
         "verify": "cli.commands.verify:verify",
         "gc": "cli.commands.gc:gc",
+        "help": "cli.commands.help:help_",
     }
 )
 _ALIASES: Final = frozenset({"ls"})
@@ -58,22 +60,33 @@ def make_app(words: list[str]) -> typer.Typer:
     """Return the command line interface.
 
     Args:
-        words: what the user typed. When the first is a command, only that one is loaded:
+        words: what the user typed. When they call a command, only that one is loaded:
             typer takes 1 ms to look at each command's parameters, and `show` has 34 in all.
     """
     app = typer.Typer(
-        help="Import model checkpoints into a content-addressed store.",
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(cls=Group)(_ingot)
-    wanted = words[:1] if words[:1] and words[0] in _COMMANDS else list(_COMMANDS)
-    for name in wanted:
+    word = _command_word(words)
+    alone = word is not None and word in _COMMANDS and word != "help"
+    for name in [word] if word is not None and alone else list(_COMMANDS):
         module, _, function = _COMMANDS[name].partition(":")
         command = getattr(importlib.import_module(module), function)
         app.command(name, cls=Command, hidden=name in _ALIASES)(command)
     return app
+
+
+def _command_word(words: list[str]) -> str | None:
+    """Return the word where the command stands, behind the options that every command has."""
+    rest = iter(words)
+    for word in rest:
+        if word == "--store":
+            next(rest, None)
+        elif not word.startswith("-"):
+            return word
+    return None
 
 
 def _print_version(wanted: bool) -> None:
@@ -89,7 +102,7 @@ def _print_version(wanted: bool) -> None:
 
 
 def _ingot(
-    version: Annotated[
+    version: Annotated[  # noqa: ARG001 - its callback has printed it
         bool,
         typer.Option(
             "--version",
@@ -98,8 +111,23 @@ def _ingot(
             help="Print the version and exit.",
         ),
     ] = False,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            "--store", metavar="DIR", help="The store, as the option of each command."
+        ),
+    ] = None,
 ) -> None:
-    pass
+    """Import model checkpoints into a content-addressed store.
+
+    Example: ingot create llama ./Llama-3.2-1B -q int4
+    Example: ingot create qwen hf:Qwen/Qwen3-0.6B
+    Example: ingot help create
+    """
+    if store is not None:
+        check_store_path(store)
+        # The option of each command reads it there, and its own value goes first.
+        os.environ[STORE_VARIABLE] = store
 
 
 def _run(words: list[str]) -> int:
@@ -116,35 +144,27 @@ def _run(words: list[str]) -> int:
     except Exception as error:
         if os.environ.get("INGOT_DEBUG") == "1":
             raise
-        told = _told(error, words)
+        told = _told(error)
         report(told)
         return told.exit_code
     return result if isinstance(result, int) else 0
 
 
-def _told(error: Exception, words: list[str]) -> IngotError:
+def _told(error: Exception) -> IngotError:
     """Return any error as one that can be reported."""
     if isinstance(error, IngotError):
         return error
     if isinstance(error, OSError):
         return from_os_error(error)
     if isinstance(error, typer.TyperException):
-        return _usage(error, words)
+        # The parser's own are in our words already, but for a call without a command.
+        message = f"{error.format_message().rstrip('.').lower()}, expected `ingot COMMAND`"
+        return UsageError(message, code="E_USAGE", hint="`ingot --help` lists the commands")
     if isinstance(error, MemoryError):
         return StorageError("out of memory", code="E_MEMORY")
     message = f"unexpected {type(error).__name__}: {error}"
     hint = "This is a bug in ingot: run again with INGOT_DEBUG=1 and report the traceback"
     return IngotError(message, code="E_BUG", hint=hint)
-
-
-def _usage(error: typer.TyperException, words: list[str]) -> UsageError:
-    context = getattr(error, "ctx", None)
-    # What is wrong with an option may be found before there is a context.
-    command = " ".join(["ingot", *(word for word in words[:1] if word in _COMMANDS)])
-    if context is not None:
-        command = context.command_path
-    message = error.format_message().rstrip(".")
-    return UsageError(message, code="E_USAGE", hint=f"`{command} --help` explains the command")
 
 
 def _on_signal(number: int, _: FrameType | None) -> NoReturn:

@@ -5,27 +5,33 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from cli.panels import COMMON, RESOURCES
 from store.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
     from store import Store
 
+STORE_VARIABLE: Final = "INGOT_STORE"
 NameArg = Annotated[str, typer.Argument(metavar="NAME", help="A model: NAME[:TAG].")]
 StoreOpt = Annotated[
     str | None,
     typer.Option(
         "--store",
         metavar="DIR",
-        envvar="INGOT_STORE",
-        help="The store, instead of ~/.models.",
+        envvar=STORE_VARIABLE,
+        help="The store, instead of ~/.models; the variable INGOT_STORE names one, too.",
+        rich_help_panel=COMMON,
         show_default=False,
     ),
 ]
-JsonOpt = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+JsonOpt = Annotated[
+    bool,
+    typer.Option("--json", help="Print one JSON document.", rich_help_panel=COMMON),
+]
 JobsOpt = Annotated[
     int | None,
     typer.Option(
@@ -33,6 +39,7 @@ JobsOpt = Annotated[
         metavar="N",
         min=1,
         help="Number of threads; by default as many as there are cores.",
+        rich_help_panel=RESOURCES,
     ),
 ]
 MaxMemoryOpt = Annotated[
@@ -41,9 +48,16 @@ MaxMemoryOpt = Annotated[
         "--max-memory",
         metavar="SIZE",
         help="Use fewer threads if more would need more memory than this, such as 512M.",
+        rich_help_panel=RESOURCES,
     ),
 ]
 NoFsyncOpt = Annotated[bool, typer.Option("--no-fsync", hidden=True)]
+
+
+def check_store_path(root: str) -> None:
+    """Raise UsageError for `--store "$UNSET"`, which does not mean the current directory."""
+    if root == "":
+        raise UsageError("`--store` is empty, expected a directory", code="E_STORE_PATH")
 
 
 def open_store(root: str | None, *, is_durable: bool = True) -> Store:
@@ -51,8 +65,8 @@ def open_store(root: str | None, *, is_durable: bool = True) -> Store:
     from store import Store
     from store.fs import FileSystem
 
-    if root == "":  # as of `--store "$UNSET"`: not the current directory
-        raise UsageError("`--store` is empty, expected a directory", code="E_STORE_PATH")
+    if root is not None:
+        check_store_path(root)
     chosen = Path(root or "~/.models")
     allow_unsafe = os.environ.get("INGOT_ALLOW_UNSAFE_STORE") == "1"
     try:

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from cli.panels import TYPES
+
 
 @unique
 class Experts(StrEnum):
@@ -33,11 +35,17 @@ QuantizeOpt = Annotated[
         metavar="TYPE",
         help="Quantize to int2, int3, int4, int5, int6, int8, nvfp4, mxfp4 or mxfp8; "
         "f32, bf16 and f16 decode and round; repack keeps codes and values.",
+        rich_help_panel=TYPES,
     ),
 ]
 GroupSizeOpt = Annotated[
     int | None,
-    typer.Option("--group-size", metavar="N", help="Group size of an int type: 32, 64 or 128."),
+    typer.Option(
+        "--group-size",
+        metavar="N",
+        help="Group size of an int type: 32, 64 or 128.",
+        rich_help_panel=TYPES,
+    ),
 ]
 RecipeOpt = Annotated[
     str | None,
@@ -46,6 +54,7 @@ RecipeOpt = Annotated[
         metavar="NAME|FILE",
         help="Decide which tensors get which type: default, uniform, ollama, mixed_2_6, "
         "mixed_3_4, mixed_3_6, mixed_4_6, mlx, or a TOML file.",
+        rich_help_panel=TYPES,
     ),
 ]
 RuleOpt = Annotated[
@@ -55,21 +64,32 @@ RuleOpt = Annotated[
         metavar="GLOB=TYPE[/GROUP]",
         help="Give the tensors that GLOB matches a type, or `keep` them, whatever the "
         "recipe says. May be repeated.",
+        rich_help_panel=TYPES,
     ),
 ]
 EmbeddingOpt = Annotated[
-    str | None, typer.Option("--embedding", metavar="TYPE", help="Type of the embeddings.")
+    str | None,
+    typer.Option(
+        "--embedding", metavar="TYPE", help="Type of the embeddings.", rich_help_panel=TYPES
+    ),
 ]
 LmHeadOpt = Annotated[
-    str | None, typer.Option("--lm-head", metavar="TYPE", help="Type of the output layer.")
+    str | None,
+    typer.Option(
+        "--lm-head", metavar="TYPE", help="Type of the output layer.", rich_help_panel=TYPES
+    ),
 ]
 VisionOpt = Annotated[
-    str | None, typer.Option("--vision", metavar="TYPE", help="Type of the vision tower.")
+    str | None,
+    typer.Option(
+        "--vision", metavar="TYPE", help="Type of the vision tower.", rich_help_panel=TYPES
+    ),
 ]
 ExpertsOpt = Annotated[
     Experts | None,
     typer.Option(
-        help="Store a tensor for each expert, or one for all experts of a projection."
+        help="Store a tensor for each expert, or one for all experts of a projection.",
+        rich_help_panel=TYPES,
     ),
 ]
 OnMisalignedOpt = Annotated[
@@ -79,5 +99,6 @@ OnMisalignedOpt = Annotated[
         metavar="WHAT",
         help="What to do with a tensor that groups do not fit: keep it, adjust the group "
         "size, or stop with an error.",
+        rich_help_panel=TYPES,
     ),
 ]

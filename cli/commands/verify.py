@@ -61,8 +61,11 @@ def verify(
 ) -> None:
     """Compare everything that the store claims with its bytes.
 
-    Changes nothing without --repair. Exit code 5 when there are findings, with --repair when
-    some remain. Example: ingot verify --quick
+    Changes nothing without --repair. Ends with exit code 5 when there are findings, with
+    --repair when some remain.
+
+    Example: ingot verify --quick
+    Example: ingot verify llama --source ./Llama-3.2-1B
     """
     from cli.views.progress import listening
     from importer.events import Verified

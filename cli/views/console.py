@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import sys
@@ -22,6 +23,7 @@ class _Call:
     """What the parser found out about the one call that this process serves."""
 
     wants_json = False
+    is_quiet = False
 
 
 _call: Final = _Call()
@@ -37,6 +39,16 @@ def wants_json() -> bool:
     return _call.wants_json
 
 
+def be_quiet(*, wanted: bool) -> None:
+    """Decide whether all but warnings and errors is left out of what is said on stderr."""
+    _call.is_quiet = wanted
+
+
+def is_quiet() -> bool:
+    """Whether only warnings and errors are wanted on stderr."""
+    return _call.is_quiet or _call.wants_json
+
+
 def out(lines: Iterable[str]) -> None:
     """Print a result on stdout, now: a result that nobody could read is a failure.
 
@@ -46,11 +58,10 @@ def out(lines: Iterable[str]) -> None:
     """
     if sys.stdout is None:
         raise StorageError("stdout is closed", code="E_STDOUT")
-    ready = list(lines)  # an error in the making of a line leaves stdout empty
+    # An error in the making of a line leaves stdout empty.
+    text = "".join(_encodable(line, sys.stdout) + "\n" for line in list(lines))
     try:
-        for line in ready:
-            sys.stdout.write(_encodable(line, sys.stdout) + "\n")
-        sys.stdout.flush()
+        _write_all(sys.stdout, text)
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -63,14 +74,15 @@ def out_json(command: str, document: Mapping[str, object]) -> None:
 
 
 def talk(line: str) -> None:
-    """Print a line on stderr, unless the call wants JSON."""
-    if sys.stderr is not None and not wants_json():
+    """Print a line on stderr, unless the call wants JSON, or quiet."""
+    if sys.stderr is not None and not is_quiet():
         _to_stderr(line)
 
 
 def warn(message: str) -> None:
     """Print a warning on stderr."""
-    talk(f"warning: {printable(message, _LONGEST_MESSAGE)}")
+    if sys.stderr is not None and not wants_json():
+        _to_stderr(f"warning: {printable(message, _LONGEST_MESSAGE)}")
 
 
 def report(error: IngotError) -> None:
@@ -97,6 +109,19 @@ def report(error: IngotError) -> None:
         lines.append(f"{cyan}hint{reset}: {printable(hint, _LONGEST_MESSAGE)}")
     for line in lines:
         _to_stderr(line)
+
+
+def _write_all(stream: TextIO, text: str) -> None:
+    buffer = getattr(stream, "buffer", None)
+    if not isinstance(buffer, io.RawIOBase):
+        stream.write(text)
+        stream.flush()
+        return
+    # PYTHONUNBUFFERED: there is no buffer that would write again what a full disk or a pipe
+    # did not take at once.
+    rest = memoryview(text.encode(stream.encoding, stream.errors or "strict"))
+    while rest:
+        rest = rest[buffer.write(rest) or 0 :]
 
 
 def has_colour(stream: TextIO) -> bool:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from cli.views.console import talk, wants_json, warn
+from cli.views.console import is_quiet, talk, warn
 from importer.events import (
     BlobDone,
     Compared,
@@ -44,7 +44,7 @@ _PHASES = {
 @contextlib.contextmanager
 def listening() -> Iterator[Listener]:
     """Yield a listener for an import; a bar disappears when the block ends."""
-    if wants_json() or sys.stderr is None:
+    if is_quiet() or sys.stderr is None:
         yield silent
     elif not sys.stderr.isatty():
         yield _say

@@ -100,8 +100,12 @@ def stored(store, name="m"):
         ("-q int4 --rule *=keep --rule *.v_proj=int8", 2, "`*.v_proj` decides nothing"),
         ("-q int4 --rule *=keep --embedding int8", 2, "hint: Leave `--embedding` out"),
         ("-q int4 --embedding fp8", 2, "`fp8` is not a type"),
-        ("-q int4 --on-misaligned skip", 2, "'skip' is not one of"),
-        ("-q int4 --experts flat", 2, "'flat' is not one of"),
+        (
+            "-q int4 --on-misaligned skip",
+            2,
+            "`--on-misaligned skip`: expected one of keep, adjust, error",
+        ),
+        ("-q int4 --experts flat", 2, "`--experts flat`: expected one of packed"),
     ],
 )
 def test_words_that_ask_for_nothing_possible_are_one_clean_error(store, words, code, told):

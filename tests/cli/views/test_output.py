@@ -226,3 +226,38 @@ def test_a_message_of_any_length_is_cut(store, tmp_path):
 
     assert len(outcome.failed(2)) < 5000
     assert len(run("create", "m", tmp_path / ("y" * 200), "--json", store=store).stderr) < 5000
+
+
+@pytest.mark.parametrize("words", [("create", "--help"), ("show", "kept", "--json")])
+def test_a_short_write_of_an_unbuffered_stdout_is_a_failure(filled_store, tmp_path, words):
+    # The rest of what the disk did not take was lost, and the exit code was 0.
+    def limited():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (700, 700))
+
+    with (tmp_path / "out").open("wb") as file:
+        outcome = spawn(
+            *words,
+            store=filled_store,
+            stdout=file,
+            env={"PYTHONUNBUFFERED": "1"},
+            preexec_fn=limited,
+        )
+
+    assert outcome.code == 8
+    assert "writing to stdout: File too large" in outcome.stderr
+
+
+def test_a_reader_that_goes_ends_an_unbuffered_command_as_a_signal(filled_store):
+    # More than a pipe holds, so that some of it is written after the reader has gone.
+    words = ("create", "x", LLAMA, "--dry-run", "--json")
+    process = subprocess.Popen(
+        argv(*words),
+        env=environment(filled_store, PYTHONUNBUFFERED="1"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        pipesize=4096,
+    )
+    process.stdout.read(1)
+    process.stdout.close()
+
+    assert process.wait() == -signal.SIGPIPE

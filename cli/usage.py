@@ -1,0 +1,178 @@
+"""What is wrong with a call, in our words: which word, what was expected, what was meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from store.errors import UsageError
+from store.text import did_you_mean, meant, printable
+
+if TYPE_CHECKING:
+    import typer
+    from typer.core import TyperCommand, TyperGroup
+
+_SERVE: Final = "ingot runs no models: `OLLAMA_MODELS=~/.models OLLAMA_NOPRUNE=1 ollama serve`"
+_CREATE: Final = "`ingot create NAME SOURCE`"
+_HUB: Final = "`ingot create NAME hf:org/repo` imports a model from the Hugging Face Hub"
+
+PEERS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        **dict.fromkeys(("add", "import", "load"), f"{_CREATE} imports a model"),
+        **dict.fromkeys(
+            ("convert", "quantize", "quantise"),
+            "`ingot create NAME SOURCE -q int4` imports and quantizes, `ingot export` converts",
+        ),
+        **dict.fromkeys(("pull", "download", "get", "fetch"), _HUB),
+        **dict.fromkeys(
+            ("push", "upload"), "ingot does not push yet; `ingot export` writes a directory"
+        ),
+        "save": "`ingot export NAME DEST --to hf` writes a model for other programs",
+        **dict.fromkeys(("inspect", "info", "describe", "cat"), "`ingot show NAME`"),
+        **dict.fromkeys(("images", "models", "dir"), "`ingot list`"),
+        **dict.fromkeys(("tag", "copy", "alias"), "`ingot cp SOURCE TARGET`"),
+        **dict.fromkeys(
+            ("delete", "remove", "del", "rmi", "uninstall", "untag"),
+            "`ingot rm NAME` removes a name, and `ingot gc` then frees the space",
+        ),
+        **dict.fromkeys(
+            ("prune", "clean", "cleanup", "purge", "vacuum"),
+            "`ingot gc` frees what no model needs",
+        ),
+        **dict.fromkeys(
+            ("check", "fsck", "validate", "doctor", "scan"),
+            "`ingot verify` compares the store with its digests",
+        ),
+        **dict.fromkeys(("repair", "fix"), "`ingot verify --repair`"),
+        **dict.fromkeys(("plan", "preview"), f"{_CREATE[:-1]} --dry-run` prints the plan"),
+        **dict.fromkeys(("ps", "run", "serve", "stop", "chat", "generate", "start"), _SERVE),
+        **dict.fromkeys(
+            ("login", "logout", "auth"), "`hf auth login`, or the variable HF_TOKEN"
+        ),
+        "version": "`ingot --version`",
+        "completion": "`ingot --install-completion`, or `ingot --show-completion`",
+    }
+)
+"""What people type who know ollama, docker, hf or git, and what does that here."""
+
+
+def no_command(word: str, group: TyperGroup, ctx: typer.Context) -> UsageError:
+    """Return the error for a word that is not a command."""
+    hint = PEERS.get(word.lower()) or did_you_mean(word, _visible(group))
+    return UsageError(
+        f"`{printable(word)}` is not a command, expected one of {', '.join(_visible(group))}",
+        code="E_USAGE",
+        hint=hint or f"`{ctx.command_path} --help` explains the commands",
+    )
+
+
+def twice(option: str) -> UsageError:
+    """Return the error for an option that one call gives two times."""
+    return UsageError(
+        f"`{option}` is given twice, expected it once",
+        code="E_USAGE",
+        hint="Leave one of them out",
+    )
+
+
+def in_our_words(
+    error: Exception,
+    command: TyperCommand | TyperGroup,
+    ctx: typer.Context,
+    options: Mapping[str, Any],
+    rest: Sequence[str],
+) -> UsageError:
+    """Return what the parser found, as an error of ours.
+
+    The classes of the parser's errors are not public, but what they carry is the same in each.
+
+    Args:
+        error: of the parser.
+        command: that it was about.
+        ctx: of the call.
+        options: name -> what was given, as it was typed.
+        rest: the words that are neither options nor the command's arguments.
+    """
+    if hasattr(error, "possibilities"):
+        return _no_option(str(getattr(error, "option_name", "")), command, ctx)
+    if hasattr(error, "option_name"):
+        return _wrong_use(str(error.option_name), command, ctx)
+    param = getattr(error, "param", None)
+    if hasattr(error, "param_type") and param is not None:
+        what = (
+            _metavar(param).rstrip(".")
+            if param.param_type_name == "argument"
+            else param.opts[0]
+        )
+        named = f"`{what}`" if what.startswith("-") else what
+        return _usage(f"{named} is missing, expected `{shape(command, ctx)}`", ctx)
+    if param is not None:
+        return _bad_value(param, options.get(param.name or ""), ctx)
+    unexpected = printable(" ".join(rest))
+    return _usage(f"unexpected `{unexpected}`, expected `{shape(command, ctx)}`", ctx)
+
+
+def shape(command: TyperCommand | TyperGroup, ctx: typer.Context) -> str:
+    """Return how a command is called: `ingot create NAME [SOURCE]`."""
+    words = [_metavar(one) for one in command.params if one.param_type_name == "argument"]
+    return " ".join((ctx.command_path, *words))
+
+
+def _usage(message: str, ctx: typer.Context, hint: str | None = None) -> UsageError:
+    explains = f"`{ctx.command_path} --help` explains the command"
+    return UsageError(message, code="E_USAGE", hint=hint or explains)
+
+
+def _no_option(
+    option: str, command: TyperCommand | TyperGroup, ctx: typer.Context
+) -> UsageError:
+    # Without the dashes, in which all of them agree.
+    known = [opt[2:] for one in _options(command) for opt in one.opts if opt[:2] == "--"]
+    near = meant(option[2:], [*known, "help"]) if option.startswith("--") else None
+    hint = f"Did you mean `--{near}`?" if near is not None else None
+    message = f"`{ctx.command_path}` has no option `{printable(option)}`"
+    return _usage(message, ctx, hint)
+
+
+def _wrong_use(
+    option: str, command: TyperCommand | TyperGroup, ctx: typer.Context
+) -> UsageError:
+    found = next((one for one in _options(command) if option in one.opts), None)
+    if found is None or found.is_flag:
+        return _usage(f"`{printable(option)}` takes no value", ctx)
+    return _usage(f"`{printable(option)}` needs a value, expected {_expected(found)}", ctx)
+
+
+def _bad_value(param: Any, value: object, ctx: typer.Context) -> UsageError:  # noqa: ANN401 - the parser's, which has no public type
+    name = param.opts[0] if param.param_type_name == "option" else _metavar(param)
+    given = next((opt for opt in param.opts if opt.startswith("--")), name)
+    shown = f"{given} {value}" if isinstance(value, str) else given
+    choices = getattr(param.type, "choices", ())
+    hint = did_you_mean(value, choices) if choices and isinstance(value, str) else None
+    return _usage(f"`{printable(shown)}`: expected {_expected(param)}", ctx, hint)
+
+
+def _expected(param: Any) -> str:  # noqa: ANN401 - as above
+    kind = param.type
+    if choices := getattr(kind, "choices", ()):
+        return f"one of {', '.join(map(str, choices))}"
+    least = getattr(kind, "min", None)
+    more = "" if least is None else f" of {least} or more"
+    if "int" in str(kind.name):
+        return f"an integer{more}"
+    if "float" in str(kind.name):
+        return f"a number{more}"
+    return str(param.metavar or "a value")
+
+
+def _metavar(param: Any) -> str:  # noqa: ANN401 - as above
+    return str(param.metavar or (param.name or "").upper())
+
+
+def _options(command: TyperCommand | TyperGroup) -> Iterable[Any]:
+    return [one for one in command.params if one.param_type_name == "option"]
+
+
+def _visible(group: TyperGroup) -> list[str]:
+    return [name for name, one in group.commands.items() if not one.hidden]
