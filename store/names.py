@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from string import ascii_letters, digits
 from typing import Final
 
 from store.errors import UsageError
@@ -16,7 +15,7 @@ DEFAULT_TAG: Final = "latest"
 
 # Ollama's grammar (types/model/name.go). Its hosts may be 350 bytes long, but each part
 # becomes a file name, and file names end at 255 bytes.
-_FIRST: Final = frozenset(ascii_letters + digits + "_")
+_FIRST: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")
 _NAMESPACE: Final = _FIRST | {"-"}
 _PART: Final = _NAMESPACE | {"."}
 _HOST: Final = _PART | {":"}

@@ -99,7 +99,7 @@ def memory(text: str | None, flag: str = "--max-memory") -> int | None:
     """Read a size such as 512M, 1.5GiB or 800MB; bytes."""
     if text is None:
         return None
-    found = _SIZE.fullmatch(text.strip())
+    found = re.fullmatch(_SIZE, text.strip(), re.IGNORECASE | re.ASCII)
     if found is None:
         raise UsageError(
             f"`{flag} {text}`: expected a number of bytes, or one with a unit",
@@ -112,6 +112,4 @@ def memory(text: str | None, flag: str = "--max-memory") -> int | None:
     return int(float(number) * base ** " KMGT".index(unit or " "))
 
 
-_SIZE = re.compile(
-    r"(\d{1,12}(?:\.\d{1,9})?) *(?:([KMGT])(iB?|B)?|B)?", re.IGNORECASE | re.ASCII
-)
+_SIZE = r"(\d{1,12}(?:\.\d{1,9})?) *(?:([KMGT])(iB?|B)?|B)?"

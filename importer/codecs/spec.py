@@ -146,7 +146,7 @@ _FLOATS: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
-_FOREIGN: Final = re.compile(
+_FOREIGN: Final = (
     r"(?:i?q|tq)([1-8])_[a-z0-9_]+|afq([1-8])|(?:w|int|uint|q|u)?([1-8])(?:-?bits?)?"
 )
 _BITS: Final = tuple(spec.bits for spec in QUANT_TYPES.values() if spec.has_bias)
@@ -186,7 +186,7 @@ def parse_target(text: str, known: Sequence[str] = TARGETS) -> Target:
 
 def _nearest(word: str) -> str | None:
     # `q4_k_m`, `iq4_nl`, `afq4`, `4bit`: people know these names from other programs.
-    found = _FOREIGN.fullmatch(word)
+    found = re.fullmatch(_FOREIGN, word)
     if found is None:
         return None
     bits = int(found[1] or found[2] or found[3])

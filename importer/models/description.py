@@ -134,7 +134,7 @@ def describe(store: Store, name: ModelName) -> Description:
         metadata = tuple(recorded_metadata(record.metadata))
     prequantized = record.prequantized
     if record.is_empty:  # of another program's model names and dtypes tell
-        from importer.sources.schemes import scheme_of  # noqa: PLC0415 - `show` starts quickly
+        from importer.sources.schemes.registry import scheme_of  # noqa: PLC0415 - `show` starts quickly
 
         prequantized = scheme_of(((tensor.name, tensor.dtype) for tensor in tensors), source)
     is_understood = True

@@ -61,7 +61,10 @@ class Depths:
         found = _LAYER.match(name)
         if found is None:
             return False
-        index, known = int(found[2]), 0 if _TOWER.search(found[1]) else self._known
+        index, known = (
+            int(found[2]),
+            0 if any(word in found[1] for word in _TOWERS) else self._known,
+        )
         count = known or self._counts.get(found[1], 0)
         if layers == Layers.DENSE:
             return index in self._dense
@@ -117,8 +120,8 @@ _PARTS: Final = ("text_config", "llm_config")
 _DEEPEST: Final = 10**9
 # The first component that is a number; no model has more layers than 9 digits count.
 _LAYER: Final = re.compile(r"(.*?[./])([0-9]{1,9})(?=[./])")
-_TOWER: Final = re.compile("vision|visual|audio|sound")
-_RANGE: Final = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
+_TOWERS: Final = ("vision", "visual", "audio", "sound")
+_RANGE: Final = "([0-9]{1,9})(?:-([0-9]{1,9}))?"
 
 
 def ranges(text: str) -> Iterator[tuple[int, int]]:
@@ -128,7 +131,7 @@ def ranges(text: str) -> Iterator[tuple[int, int]]:
         ValueError: the text is not such a list.
     """
     for part in text.split(","):
-        found = _RANGE.fullmatch(part.strip())
+        found = re.fullmatch(_RANGE, part.strip())
         if found is None:
             raise ValueError(part)
         yield int(found[1]), int(found[2] or found[1])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum, unique
 from fnmatch import translate
@@ -66,7 +66,7 @@ class Rule:
 
     def __post_init__(self) -> None:
         """Compile the globs once: a model has 100 000 names."""
-        short = [glob for glob in self.match if not glob.endswith(_SUFFIX)]
+        short = tuple(glob for glob in self.match if not glob.endswith(_SUFFIX))
         object.__setattr__(self, "_pattern", _compiled(self.match))
         object.__setattr__(self, "_short", _compiled(short) if short else None)
 
@@ -115,7 +115,8 @@ class Rule:
         return why_unfit(dtype, shape) is None and shape[-1] % spec.group_size == 0
 
 
-def _compiled(globs: Iterable[str]) -> re.Pattern[str]:
+@functools.cache  # a rule is made again with its type, and once more with its index
+def _compiled(globs: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(map(translate, globs)))
 
 

@@ -10,22 +10,21 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from pathlib import Path
 from typing import Final
 
 from store.errors import InputError
 from store.text import printable
 
-_REPOSITORY: Final = re.compile(r"models--.+")
-_COMMIT: Final = re.compile(r"[0-9a-f]{40}")
-_SHA256: Final = re.compile(r"[0-9a-f]{64}")
+_REPOSITORY: Final = "models--.+"
+_COMMIT: Final = "[0-9a-f]{40}"
+_SHA256: Final = "[0-9a-f]{64}"
 _COMMIT_BYTES: Final = 64
 
 
 def is_commit(revision: str) -> bool:
     """Return whether a revision is a full commit hash, which never moves."""
-    return _COMMIT.fullmatch(revision) is not None
+    return re.fullmatch(_COMMIT, revision) is not None
 
 
 def repository_folder(cache: Path, repository: str) -> Path:
@@ -40,7 +39,7 @@ def enter_repository(source: Path) -> Path:
         InputError: it has no snapshot, or several and no `refs/main` that names one.
     """
     snapshots = source / "snapshots"
-    if not _REPOSITORY.fullmatch(source.resolve().name) or not snapshots.is_dir():
+    if not snapshots.is_dir() or not re.fullmatch(_REPOSITORY, source.resolve().name):
         return source
     there = sorted(entry.name for entry in snapshots.iterdir() if entry.is_dir())
     main = read_ref(source, "main")
@@ -84,6 +83,8 @@ def write_ref(folder: Path, revision: str, commit: str) -> None:
         return
     target = folder / "refs" / revision
     target.parent.mkdir(parents=True, exist_ok=True)
+    import tempfile  # noqa: PLC0415 - 1.3 ms that only downloads need
+
     with tempfile.NamedTemporaryFile(
         "w", dir=target.parent, suffix=".tmp", delete=False
     ) as new:
@@ -118,7 +119,7 @@ def declared_sha256(file: Path) -> str | None:
         name = os.path.basename(os.readlink(file))
     except OSError:
         return None
-    return name if _SHA256.fullmatch(name) else None
+    return name if re.fullmatch(_SHA256, name) else None
 
 
 def places_of(root: Path) -> tuple[Path, ...]:

@@ -14,7 +14,7 @@ from importer.sources.containers import FORMATS
 from importer.sources.containers.uqff_shards import only_set_of, shard_name
 from importer.sources.document import CONFIG, Document, read_document
 from importer.sources.file import SourceFile, opened, read_bytes
-from importer.sources.joining import check_read, declared, join, taken
+from importer.sources.joined import declared, may_be_quantized, taken
 from importer.sources.roles import LeftOut
 from importer.sources.selection import choose
 from importer.sources.shards import check_shards
@@ -209,13 +209,13 @@ def of_contents(
         parts = {"": renamed.tensors}
         configs = configs or renamed.configs
     known = {directory: part.joined for directory, part in contents.items()}
-    made = (
-        join(parts, configs, metadata, known, as_arrays=as_arrays)
-        if could_be_whole is None
-        else taken(parts)
-    )
-    if not as_arrays:
-        check_read(made)
+    made = taken(parts)
+    if could_be_whole is None and may_be_quantized(made.tensors, configs, known):
+        from importer.sources.joining import check_read, join  # noqa: PLC0415 - see there
+
+        made = join(parts, configs, metadata, known, as_arrays=as_arrays)
+        if not as_arrays:
+            check_read(made)
     return Inventory(
         root=tree.root,
         tensors=made.tensors,

@@ -14,7 +14,7 @@ from store.errors import IngotError, NotFoundError, UsageError
 from store.paths import why_unsafe
 from store.text import printable
 
-_SHORT: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+_SHORT: Final = r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*"
 _NEVER_STORED: Final = ("hf:", "hf.co/", "huggingface.co/", "./", "../", "/", "~")
 _HINT: Final = "A model on the Hub is named `hf:org/repo` or `hf:org/repo@revision`"
 
@@ -93,7 +93,7 @@ def parse_source(
         return _checked(named._replace(variant=variant))
     if text.startswith(("hf.co/", "huggingface.co/")) or "://" in text:
         return _parse_address(address)._replace(variant=variant)
-    if _SHORT.fullmatch(text):
+    if re.fullmatch(_SHORT, text):
         raise NotFoundError(
             f"source `{printable(text)}` does not exist",
             code="E_SRC_MISSING",

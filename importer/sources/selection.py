@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -23,7 +22,8 @@ from store.errors import InputError
 PIPELINE_INDEXES: Final = ("model_index.json", "modular_model_index.json")
 """Of diffusers: a pipeline's, and a modular pipeline's."""
 MODULES: Final = "modules.json"
-_STAGE: Final = re.compile(r"checkpoint-[0-9]+")
+_STAGE: Final = "checkpoint-"
+"""Begins the name of a directory that a training run leaves, before a number."""
 
 Roles = Mapping[str, FileRole]
 """What each file of a source is, by path, sorted."""
@@ -106,7 +106,7 @@ def choose(
     if variant is not None and not any(one.is_of_variant for one in weights.values()):
         no_variant(variant, roles.values())
     for directory, those in candidates.items():
-        if not _STAGE.fullmatch(directory):
+        if not _is_stage(directory):
             check_complete(those, weights.get(directory))
     return Choice(weights, tuple(left_out))
 
@@ -248,11 +248,16 @@ def _candidates(roles: Roles, left_out: list[LeftOut]) -> dict[str, Roles]:
     elif own and MODULES not in roles:
         return {"": by_directory[""]}
     elif own:  # what a training run left beside the model
-        for directory in filter(_STAGE.fullmatch, list(by_directory)):
+        for directory in filter(_is_stage, list(by_directory)):
             del by_directory[directory]
     elif MODULES not in roles:
         _check_one_checkpoint(by_directory)
     return dict(sorted(by_directory.items(), key=lambda item: item[0].encode()))
+
+
+def _is_stage(directory: str) -> bool:
+    number = directory.removeprefix(_STAGE)
+    return number != directory and number.isascii() and number.isdigit()
 
 
 def _check_one_checkpoint(by_directory: Mapping[str, Roles]) -> None:
@@ -260,7 +265,7 @@ def _check_one_checkpoint(by_directory: Mapping[str, Roles]) -> None:
     stages = sorted(
         directory
         for directory, roles in by_directory.items()
-        if _STAGE.fullmatch(directory) and any(role.format for role in roles.values())
+        if _is_stage(directory) and any(role.format for role in roles.values())
     )
     if len(stages) > 1:
         raise InputError(

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from tests.cli.runner import environment
+from tests.importer.builders import MODELS
 
 HEAVY = {
     "numpy",
@@ -75,6 +76,39 @@ def test_rm_and_cp_import_nothing_heavy(filled):
         code, modules = imported(*words, store=filled)
         assert code == 0
         assert modules & {"numpy", "numba", "llvmlite", "rich", "safetensors"} == set()
+
+
+OF_OTHER_SOURCES = (
+    # what joins, decodes and reads what this source does not have
+    *("importer.sources.schemes.registry", "importer.sources.schemes.base"),
+    *(
+        "importer.sources.schemes.parts",
+        "importer.sources.stored.source",
+        "importer.modelfile.grammar",
+    ),
+    *("importer.formats.gguf", "importer.formats.onnx", "importer.formats.pytorch"),
+    *("importer.codecs.views", "importer.codecs.ggml", "importer.codecs.scaled"),
+    *("importer.exports", "importer.verification", "importer.hub", "importer.registry"),
+)
+OF_WORK = ("concurrent.futures", "importer.engine.workers", "tempfile", "ctypes", "numpy")
+"""Of what reads weights and writes blobs, of which an unchanged source has none to do."""
+
+
+@pytest.mark.parametrize("options", [(), ("-q", "int4")], ids=["plain", "int4"])
+def test_an_unchanged_source_imports_nothing_of_others_and_nothing_that_works(store, options):
+    words = ("create", "again", str(MODELS / "tiny-llama"), *options)
+    imported(*words, store=store)
+    code, modules = imported(*words, store=store)
+
+    assert code == 0
+    assert within(modules, (*OF_OTHER_SOURCES, *OF_WORK)) == []
+
+
+def within(modules, packages):
+    """Those of the modules that are one of the packages, or in one."""
+    return sorted(
+        name for name in modules if any(f"{name}.".startswith(f"{p}.") for p in packages)
+    )
 
 
 def test_an_import_does_not_need_the_hub(filled, tmp_path):

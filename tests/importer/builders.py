@@ -20,7 +20,7 @@ from importer.sources.file import Identity, SourceFile
 from importer.sources.inventory import Inventory
 from importer.sources.location import StoredModel
 from importer.sources.roles import role_of
-from importer.sources.schemes import scheme_of
+from importer.sources.schemes.registry import scheme_of
 from importer.sources.tensor import SourceTensor, StoredArray
 from store import Layer, Manifest, MediaType, ModelName
 from store.manifest import CONFIG_MEDIA_TYPE

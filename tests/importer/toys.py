@@ -14,7 +14,7 @@ from importer.sources.containers import FORMATS
 from importer.sources.containers.sharded import FileContents, read_index, read_sharded
 from importer.sources.file import opened, read_bytes
 from importer.sources.naming import Naming, WeightsName
-from importer.sources.schemes import SCHEMES
+from importer.sources.schemes.registry import SCHEMES
 from importer.sources.tensor import SourceTensor, StoredArray
 from store.errors import InputError
 from store.tensorfile import data_bytes

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from importer.codecs.views.strided import Strided
 from importer.sources.base import Contents, ReadRange, Selection
 from importer.sources.containers.sharded import FileContents, read_index, read_sharded
 from importer.sources.file import SourceFile, opened, read_bytes
@@ -27,12 +25,12 @@ _NAMING: Final = Naming(
     (".bin", ".pt", ".pth", ".ckpt"),
     ("pytorch_model", "diffusion_pytorch_model", "open_clip_pytorch_model"),
 )
-_NOT_WEIGHTS: Final = re.compile(
-    r"(training_args|trainer_state|optimizer|scheduler|scaler|rng_state|random_states"
-    r"|openvino|ggml|tokenizer|vocab|merges|spiece).*|.*\.ckpt\.bin",
-    re.IGNORECASE,
+_NOT_WEIGHTS: Final = (
+    *("training_args", "trainer_state", "optimizer", "scheduler", "scaler", "rng_state"),
+    *("random_states", "openvino", "ggml", "tokenizer", "vocab", "merges", "spiece"),
 )
-"""Names of other files with these endings: of a training run, of other programs."""
+"""Starts of names of other files with these endings: of a training run, of other programs."""
+_NOT_OURS: Final = ".ckpt.bin"
 _OTHERS_DIRECTORY: Final = ".mlpackage/"
 _NAMED: Final = 5
 
@@ -47,9 +45,9 @@ class PyTorch:
             from importer.formats.pytorch.checkpoint import is_pytorch  # noqa: PLC0415 - see the top
 
             return (_NAMING.parse(name) or WeightsName(name)) if is_pytorch(head) else None
-        if _NOT_WEIGHTS.fullmatch(name) or _OTHERS_DIRECTORY in path:
-            return None
-        return _NAMING.parse(name)
+        lower = name.lower()
+        is_others = lower.startswith(_NOT_WEIGHTS) or lower.endswith(_NOT_OURS)
+        return None if is_others or _OTHERS_DIRECTORY in path else _NAMING.parse(name)
 
     def members(self, index: SourceFile, there: Container[str]) -> tuple[str, ...]:
         """Return the paths of the files in an index's `weight_map`."""
@@ -111,6 +109,8 @@ def _tensor(
         if dtype == "F4":
             array = array._replace(shape=(*shape[:-1], shape[-1] * 2))
         return SourceTensor.plain(array, component)
+    from importer.codecs.views.strided import Strided  # noqa: PLC0415 - few tensors are
+
     decoder = Strided(dtype, tensor.strides)
     if not decoder.can_read(shape):
         raise UnsupportedError(

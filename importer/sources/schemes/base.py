@@ -34,10 +34,12 @@ class Clue(NamedTuple):
 class Scheme(Protocol):
     """How one kind of quantized weight is stored as several arrays.
 
-    One file with a class like this, and one line in `importer/sources/schemes/__init__.py`,
+    One file with a class like this, and one line in `importer/sources/schemes/registry.py`,
     are a new scheme. Schemes read no weights: names, shapes, dtypes and config.json decide.
     `show` recognizes schemes and starts quickly, so that a module imports what joining needs
-    (codecs, `SourceTensor`) in `join`.
+    (codecs, `SourceTensor`) in `join`. No scheme is asked about a model whose arrays are all
+    floats of 16 bits or more and whose configuration declares nothing
+    (`importer.sources.joined.may_be_quantized`).
     """
 
     @property

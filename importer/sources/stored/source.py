@@ -16,7 +16,8 @@ from importer.codecs.spec import QUANT_TYPES, VALUE_DTYPES, QuantSpec
 from importer.sources.document import CONFIG, Document, read_document
 from importer.sources.file import Identity, SourceFile
 from importer.sources.inventory import Inventory, merged, of_contents
-from importer.sources.joining import declared, join, scheme_among
+from importer.sources.joined import declared
+from importer.sources.joining import join, scheme_among
 from importer.sources.roles import FileRole, LeftOut
 from importer.sources.stored.record import ModelRecord, read_record
 from importer.sources.stored.tensors import block_shape, block_type, stored_type

@@ -20,7 +20,7 @@ from importer.recipes.recipe import Recipe
 from importer.recipes.rule import Rule
 from importer.request import ImportRequest
 from importer.sources.inventory import read_inventory
-from importer.sources.schemes import scheme_of
+from importer.sources.schemes.registry import scheme_of
 from importer.verification.compare import compare
 from store import MediaType, ModelName, Store
 from store.tensorfile import parse_header

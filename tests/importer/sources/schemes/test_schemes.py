@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from importer.sources.dtypes import is_floating
-from importer.sources.schemes import scheme_of
+from importer.sources.schemes.registry import scheme_of
 
 L = "model.layers.0.mlp.up_proj"
 E = "model.layers.0.mlp.experts"
