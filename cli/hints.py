@@ -27,6 +27,7 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "E_GROUP_TWICE": "Give the group size once: `-q {type}/{group_size}`",
         "E_GROUP_UNUSED": "`--group-size` belongs to the type that `-q` names; for a rule, "
         "write `GLOB=int4/64`",
+        "E_HISTORY_GONE": "Create the model again",
         "E_MEMORY": "Use fewer `--jobs`",
         "E_MEMORY_LIMIT": "Allow more with `--max-memory`, such as 512M (a number alone is "
         "bytes), or leave it out",

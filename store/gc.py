@@ -86,18 +86,27 @@ class GarbageCollector:
 
     def _sweep(self, plan: GcPlan, trash: Path | None) -> None:
         fs, layout = self.store.fs, self.store.layout
+        # First, and durable before a blob goes: what history has can be brought back.
+        former = self.store.history.roots()
+        if former:
+            self._remove_all(former, trash, "history-")
+            fs.sync_directory(layout.history)
         paths = [self.store.blobs.path(blob.digest) for blob in plan.blobs]
         paths += [layout.tmp / writer.folder for writer in plan.unfinished]
         paths += [layout.tmp / name for name in plan.leftovers]
         paths += [layout.quarantine / name for name, _ in plan.quarantined]
         paths += [layout.origins / digest.file_name for digest in plan.origins]
+        self._remove_all(paths, trash, "")
+        for blob in plan.blobs:
+            self.store.memo.forget(blob.digest)
+
+    def _remove_all(self, paths: list[Path], trash: Path | None, prefix: str) -> None:
+        fs = self.store.fs
         for number, path in enumerate(paths):
-            if trash is not None and _moved(fs, path, trash / f"{_GONE}{number}"):
+            if trash is not None and _moved(fs, path, trash / f"{_GONE}{prefix}{number}"):
                 continue
             if (seen := fs.status(path)) is not None:
                 _remove(fs, path, seen.kind)
-        for blob in plan.blobs:
-            self.store.memo.forget(blob.digest)
 
     def _prune_directories(self) -> None:
         # Excluding writers, who make these directories and then rename into them.

@@ -10,6 +10,7 @@ from typing import Final, NoReturn
 from store.digest import Digest
 from store.errors import IngotError, IntegrityError
 from store.fs import FileSystem
+from store.history import Former
 from store.status import Kind
 from store.store import Store
 from store.text import printable
@@ -59,6 +60,7 @@ class GcPlan:
         leftovers: other names in `tmp/`.
         origins: where models were made from that no name is left of: digests of manifests.
         host: this one.
+        former: what names stood for before, which nothing brings back afterwards.
     """
 
     blobs: tuple[Unreferenced, ...]
@@ -68,6 +70,7 @@ class GcPlan:
     leftovers: tuple[str, ...]
     origins: tuple[Digest, ...] = ()
     host: str = ""
+    former: tuple[Former, ...] = ()
 
     @property
     def nbytes(self) -> int:
@@ -86,9 +89,8 @@ class GcPlan:
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to remove."""
-        return not (
-            self.blobs or self.unfinished or self.quarantined or self.leftovers or self.origins
-        )
+        gone = (self.blobs, self.unfinished, self.quarantined, self.leftovers)
+        return not any((*gone, self.origins, self.former))
 
 
 EMPTY: Final = GcPlan((), (), (), (), ())
@@ -141,6 +143,7 @@ class Marking:
             tuple(leftovers),
             tuple(self._unneeded_origins(manifests)),
             fs.machine()[0],
+            tuple(self.store.history.listed()),
         )
 
     def _named(self) -> tuple[set[Digest], set[Digest]]:

@@ -52,10 +52,15 @@ class Layout:
         return self.root / "origins"
 
     @functools.cached_property
+    def history(self) -> Path:
+        """What names stood for before, until gc; below it the paths are as in `manifests`."""
+        return self.root / "history"
+
+    @functools.cached_property
     def directories(self) -> tuple[Path, ...]:
         """Everything that a writer needs below the root."""
         shared = (self.blobs, self.manifests, self.tmp, self.quarantine, self.locks)
-        return (*shared, self.origins)
+        return (*shared, self.origins, self.history)
 
     @functools.cached_property
     def memo(self) -> Path:

@@ -20,6 +20,7 @@ from store.paths import Layout
 from store.status import Kind, Status
 
 if TYPE_CHECKING:
+    from store.history import History
     from store.origins import Origins
     from store.writer import Writer
 
@@ -83,6 +84,13 @@ class Store:
         return Origins(self.fs, self.layout)
 
     @property
+    def history(self) -> History:
+        """What names stood for before."""
+        from store.history import History  # noqa: PLC0415 - as above
+
+        return History(self.fs, self.layout)
+
+    @property
     def exists(self) -> bool:
         """Whether there is anything at the root."""
         return self.fs.status(self.layout.root) is not None
@@ -121,7 +129,7 @@ class Store:
             yield writer
 
     def remove(self, names: Sequence[ModelName]) -> None:
-        """Untag all of `names` durably, or none of them; blobs stay until gc.
+        """Untag all of `names` durably, or none of them; blobs and history stay until gc.
 
         Raises:
             NotFoundError: one is not there; nothing was removed.
@@ -131,6 +139,7 @@ class Store:
         self.prepare()
         with self.lock.shared():
             for name in dict.fromkeys(names):
+                self.history.keep(name, self.catalog.path(name))
                 self.catalog.remove(name)
 
     def close(self) -> None:

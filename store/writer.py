@@ -17,6 +17,7 @@ from store.digest import Digest
 from store.durable import check_length, write_small
 from store.errors import IngotError, IntegrityError, StorageError
 from store.fs import File
+from store.history import History
 from store.lock import StoreLock
 from store.manifest import Manifest
 from store.names import ModelName
@@ -92,6 +93,7 @@ class Writer:
         self.fs: Final = fs
         self._lock, self._blobs, self._catalog = lock, blobs, catalog
         self._origins = Origins(fs, blobs.layout)
+        self._history = History(fs, blobs.layout)
         self._partials: dict[Path, File] = {}
         self._numbers = itertools.count()
         self._wanted: frozenset[BlobRef] | None = None
@@ -224,23 +226,28 @@ class Writer:
                 # Before the manifest, and under one lock, or gc would find nothing that needs
                 # it. A publication that fails leaves a file that gc removes.
                 self._origins.put(digest, origin, partial_origin)
-            return Publication(digest, self._replace(name, partial, manifest))
+            return Publication(digest, self._replace(name, partial, manifest, digest))
 
     def sync(self) -> None:
         """Make the names of all blobs durable, as their content is already."""
         # One barrier for all renames, those of other processes whose blobs we reuse included.
         self.fs.sync_directory(self._blobs.layout.blobs)
 
-    def copy(self, source: ModelName, target: ModelName) -> StoredManifest | None:
-        """Give the model `source` a second name; return what that name stood for before."""
+    def copy(
+        self, source: ModelName | StoredManifest, target: ModelName
+    ) -> StoredManifest | None:
+        """Set `target` to a model, or to what history has; return what it stood for before.
+
+        Raises:
+            BlobsGoneError: gc or another program has removed blobs of it; nothing was set.
+        """
         partial = self.folder / f"{next(self._numbers)}.manifest"
         # The lock is held from reading one name to publishing the other: no pins needed.
         with self._lock.shared():
-            found = self._catalog.get(source)
-            manifest = found.parse()
+            found = self._catalog.get(source) if isinstance(source, ModelName) else source
             write_small(self.fs, partial, found.data)
             self.sync()
-            return self._replace(target, partial, manifest)
+            return self._replace(target, partial, found.parse(), found.digest)
 
     def close(self) -> None:
         """Remove the folder and everything unfinished in it; closing twice is harmless."""
@@ -258,13 +265,15 @@ class Writer:
         self._open_writers.remove(self)
 
     def _replace(
-        self, name: ModelName, partial: Path, manifest: Manifest
+        self, name: ModelName, partial: Path, manifest: Manifest, digest: Digest
     ) -> StoredManifest | None:
         gone = tuple(ref for ref in dict.fromkeys(manifest.blobs) if not self._blobs.holds(ref))
         if gone:
             raise BlobsGoneError(name, gone)
         self._catalog.check_case(name)
         previous = self._catalog.find(name)
+        if previous is not None and previous.digest != digest:
+            self._history.keep(name, self._catalog.path(name))
         self._catalog.put(name, partial)
         return previous
 

@@ -68,6 +68,7 @@ def check_store(
     violations += _check_blobs(store / "blobs")
     violations += _check_reported(store, reported or {})
     violations += _check_origins(store, after_gc=after_gc)
+    violations += _check_history(store)
     if after_gc:
         violations += _check_litter(store, referenced)
     return violations
@@ -137,14 +138,14 @@ def _short(store: Path, path: Path) -> str:
     return path.relative_to(store).as_posix()
 
 
-def _manifest_files(root: Path) -> Iterator[tuple[Path, str | None]]:
-    """Yield each file under manifests/, with what is wrong about its place, if anything."""
+def _manifest_files(root: Path, at: int = 4) -> Iterator[tuple[Path, str | None]]:
+    """Yield each file under a directory, with what is wrong about its place, if anything."""
     for path in sorted(root.rglob("*")):
         depth = len(path.relative_to(root).parts)
         mode = path.lstat().st_mode
-        if stat.S_ISDIR(mode) and depth < 4:
+        if stat.S_ISDIR(mode) and depth < at:
             continue
-        if stat.S_ISREG(mode) and depth == 4:
+        if stat.S_ISREG(mode) and depth == at:
             yield path, None
         else:
             kind = stat.filemode(mode)
@@ -255,8 +256,14 @@ def _check_origins(store: Path, *, after_gc: bool) -> Iterator[str]:
             yield f"{_short(store, path)} was left by gc: no manifest needs it"
 
 
+def _check_history(store: Path) -> Iterator[str]:
+    for path, problem in _manifest_files(store / "history", at=5):
+        if problem or path.name != f"sha256-{file_sha256(path)}":
+            yield f"{_short(store, path)} is not what a name stood for"
+
+
 def _check_litter(store: Path, referenced: set[str]) -> Iterator[str]:
-    for name in ("tmp", "quarantine"):
+    for name in ("tmp", "quarantine", "history"):
         directory = store / name
         for path in sorted(directory.rglob("*")):
             yield f"{_short(store, path)} was left by gc"

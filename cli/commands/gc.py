@@ -101,6 +101,8 @@ def _lines(plan: GcPlan, *, would: bool) -> list[str]:
         parts.append(count(len(plan.unfinished), "unfinished writer"))
     if plan.quarantined:
         parts.append(f"{len(plan.quarantined)} from quarantine")
+    if plan.former:
+        parts.append(f"{len(plan.former)} of history")
     verb = "would free" if would else "freed"
     return [*lines, f"{verb} {size(plan.nbytes)}: {', '.join(parts)}"]
 
@@ -120,5 +122,6 @@ def _document(plan: GcPlan) -> dict[str, object]:
         ],
         "quarantined": [{"name": name, "bytes": nbytes} for name, nbytes in plan.quarantined],
         "origins": [str(digest) for digest in plan.origins],
+        "history": [{"name": str(one.name), "digest": str(one.digest)} for one in plan.former],
         "kept_writers": [{"host": writer.host, "pid": writer.pid} for writer in plan.kept],
     }

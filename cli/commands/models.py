@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.commands.former import AT, find_former, restore
 from cli.commands.options import JsonOpt, StoreOpt, open_store
 
 if TYPE_CHECKING:
@@ -17,6 +18,9 @@ def list_models(
     prefix: Annotated[
         str, typer.Argument(metavar="[PREFIX]", help="List only names that begin with this.")
     ] = "",
+    history: Annotated[
+        bool, typer.Option("--history", help="List what names stood for before, until gc.")
+    ] = False,
     store: StoreOpt = None,
     json: JsonOpt = False,
 ) -> None:
@@ -24,6 +28,11 @@ def list_models(
 
     Example: ingot list
     """
+    if history:
+        from cli.commands.former import list_former
+
+        list_former(prefix, open_store(store), json=json)
+        return
     import time
 
     from cli.views.console import out, out_json, warn
@@ -54,7 +63,12 @@ def list_models(
 
 
 def copy_model(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A model: NAME[:TAG].")],
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE", help="A model: NAME[:TAG], or NAME@ID of `list --history`."
+        ),
+    ],
     target: Annotated[str, typer.Argument(metavar="TARGET", help="The second name.")],
     store: StoreOpt = None,
     json: JsonOpt = False,
@@ -66,21 +80,25 @@ def copy_model(
     from cli.views.console import out, out_json, talk
     from store import ModelName
 
-    names = ModelName.parse(source), ModelName.parse(target)
     opened = open_store(store)
-    found = opened.catalog.get(names[0])
+    former = find_former(opened, source) if AT in source else None
+    names = former.name if former else ModelName.parse(source), ModelName.parse(target)
+    found = former or opened.catalog.get(names[0])
     with opened.writing("") as writer:
-        replaced = writer.copy(*names)
+        replaced = (
+            restore(writer, former, names[1]) if former is not None else writer.copy(*names)
+        )
     if replaced is not None and replaced.digest == found.digest:
         talk(f"{names[1]} is unchanged")
     elif replaced is not None:
         talk(f"replaced {names[1]} (was {replaced.digest.short})")
+    copied = f"{names[0]}{AT}{found.digest.short}" if former else str(names[0])
     if json:
         was = str(replaced.digest) if replaced else None
-        document = {"source": str(names[0]), "target": str(names[1]), "replaced": was}
+        document = {"source": copied, "target": str(names[1]), "replaced": was}
         out_json("cp", document)
     else:
-        out([f"copied '{names[0]}' to '{names[1]}'"])
+        out([f"copied '{copied}' to '{names[1]}'"])
 
 
 def remove_models(

@@ -15,7 +15,16 @@ from store.memo import Memo
 from store.status import Status
 from store.store import Store
 from store.verify import verify
-from tests.store.judge import ROOT, bad_blobs, litter, origins, tags, violations
+from tests.store.judge import (
+    ROOT,
+    bad_blobs,
+    forgotten,
+    hollow,
+    litter,
+    origins,
+    tags,
+    violations,
+)
 from tests.store.sim_fs import MUTATING, Crash, Fault, SimFS, home
 
 ERRORS = (errno.EIO, errno.ENOSPC, errno.EMFILE)
@@ -115,6 +124,8 @@ class Explorer:
         self.scenario = scenario
         self.found = Exploration()
         self.seen: set[object] = set()
+        # Whoever removes without a thought of history, or cannot write it.
+        self.may_forget = scenario.beside is not None
         self.before = before or arranged(scenario)
         self.bad = bad_blobs(self.before.fs.tree())
         self.old = tags(self.before.fs.tree())
@@ -211,6 +222,7 @@ class Explorer:
         return f"{point}: {self.log[point].name} {self.log[point].path}"
 
     def _try(self, world: World, story: str, *, every_state: bool) -> None:
+        self.may_forget = self.scenario.beside is not None or world.fs.fault is not None
         with self._beside(world, self._complainer(story)):
             reported = self._run(world)
             world.fs.die()
@@ -249,6 +261,9 @@ class Explorer:
         self.found.distinct += 1
         complain = self._complainer(story)
         tree = world.fs.tree()
+        complain(hollow(tree, self.bad))
+        if not self.may_forget:
+            complain(forgotten(tree, self.old))
         bad = {} if reported else self.bad
         complain(violations(tree, bad))
         if reported:

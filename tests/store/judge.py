@@ -32,27 +32,57 @@ def violations(tree: Tree, tolerated: Tree = MappingProxyType({})) -> list[str]:
         if path.count("/") != 3:
             problems.append(f"manifests/{path} is no tag")
             continue
-        try:
-            document = json.loads(content)
-            layers = [document["config"], *document["layers"]]
-        except (ValueError, KeyError, TypeError):
-            problems.append(f"manifests/{path} is torn: {content!r}")
-            continue
-        for layer in layers:
-            name = layer["digest"].replace(":", "-")
-            found = blobs.get(name)
-            if (found is None or len(found) != layer["size"]) and found != tolerated.get(
-                name, b"no blob"
-            ):
-                problems.append(f"manifests/{path} names {name}, which is {found!r}")
+        problems += _unbacked(f"manifests/{path}", content, blobs, tolerated)
+    for tag, digest, content in former(tree):
+        if digest != f"sha256-{hashlib.sha256(content).hexdigest()}":
+            problems.append(f"history/{tag}/{digest} is {content!r}")
     return problems
+
+
+def _unbacked(place: str, content: bytes, blobs: Tree, tolerated: Tree) -> list[str]:
+    try:
+        document = json.loads(content)
+        layers = [document["config"], *document["layers"]]
+    except (ValueError, KeyError, TypeError):
+        return [f"{place} is torn: {content!r}"]
+    problems = []
+    for layer in layers:
+        name = layer["digest"].replace(":", "-")
+        found = blobs.get(name)
+        if (found is None or len(found) != layer["size"]) and found != tolerated.get(
+            name, b"no blob"
+        ):
+            problems.append(f"{place} names {name}, which is {found!r}")
+    return problems
+
+
+def hollow(tree: Tree, bad: Tree) -> list[str]:
+    """Say which blobs history lacks, but for those that were bad before."""
+    blobs = _below(tree, BLOBS)
+    return [
+        f"history/{tag}/{digest} names {name}, which is gone"
+        for tag, digest, content in former(tree)
+        for name in _named(content)
+        if name not in bad and name not in blobs
+    ]
+
+
+def forgotten(tree: Tree, old: Mapping[str, bytes]) -> list[str]:
+    """Say which manifests a name had that neither it nor its history has now."""
+    now = tags(tree)
+    kept = {(tag, content) for tag, _, content in former(tree)}
+    return [
+        f"{tag} no longer has {content!r}, nor has its history"
+        for tag, content in old.items()
+        if now.get(tag) != content and (tag, content) not in kept
+    ]
 
 
 def litter(tree: Tree) -> list[str]:
     """Say what must not be left after gc."""
     wanted = set[str]().union(*map(_named, tags(tree).values()))
     problems = [f"blobs/{name} is left" for name in _below(tree, BLOBS) if name not in wanted]
-    for directory in ("tmp", "quarantine"):
+    for directory in ("tmp", "quarantine", "history"):
         left = _below(tree, f"{ROOT}/{directory}/")
         problems += [f"{directory}/{name} is left" for name in left]
     needed = {f"sha256-{hashlib.sha256(data).hexdigest()}" for data in tags(tree).values()}
@@ -64,6 +94,16 @@ def origins(tree: Tree) -> dict[str, bytes]:
     """Give the content of every file that says where a model was made from."""
     found = _below(tree, f"{ROOT}/origins/")
     return {name: data for name, data in found.items() if data is not None}
+
+
+def former(tree: Tree) -> list[tuple[str, str, bytes]]:
+    """Give what each tag was before: the tag, the file's name and its content."""
+    found = _below(tree, f"{ROOT}/history/")
+    return [
+        (*path.rsplit("/", 1), data)  # type: ignore[misc]
+        for path, data in found.items()
+        if data is not None
+    ]
 
 
 def tags(tree: Tree) -> dict[str, bytes]:

@@ -24,6 +24,7 @@ from tests.store.exploration import Scenario
 from tests.store.sim_fs import Crash
 
 DAMAGED = tensor_blob("a.weight", TENSORS["a.weight"])
+FIRST = make_manifest().to_bytes()
 
 
 def nothing(_):
@@ -144,6 +145,25 @@ def living_writer(store):
         writer.publish(name("m"), make_manifest())
 
 
+def replaced(store):
+    create(store)
+    replace(store)
+
+
+def replace_twice(store):
+    """Leave `m` as it was at first, with both that it was in its history."""
+    create(store)
+    replace(store)
+    create(store)
+
+
+def restore(store):
+    """Bring back what `m` was, which is there still after it has been brought back."""
+    former = next(one for one in store.history.read(name("m")) if one.data == FIRST)
+    with store.writing("") as writer:
+        writer.copy(former, name("m"))
+
+
 def repair(store):
     """Put back what was found bad, and nothing else."""
     with store.writing("") as writer:
@@ -193,6 +213,8 @@ SCENARIOS = [
     Scenario("quarantine", unnamed_rot, set_aside, again=set_aside_and_create),
     Scenario("cp", create_again, copy),
     Scenario("cp over", two_models, copy_over),
+    Scenario("replace again", replace_twice, replace),
+    Scenario("restore", replaced, restore),
     Scenario("rm", two_models, remove),
     Scenario("rm of two", two_models, remove_both, again=remove_the_rest),
     Scenario("gc", much_garbage, collect),

@@ -12,6 +12,7 @@ from store.blobs import BlobStore, CommitOutcome
 from store.catalog import Catalog
 from store.durable import write_small
 from store.gc import GarbageCollector
+from store.history import History
 from store.lock import StoreLock
 from store.mark import Marking
 from store.origins import Origins
@@ -234,6 +235,14 @@ def look_before_the_lock(patch):
     patch.setattr(Writer, "commit", hasty)
 
 
+def no_history(patch):
+    patch.setattr(History, "keep", lambda *_: None)
+
+
+def leave_history(patch):
+    patch.setattr(History, "roots", lambda _: [])
+
+
 def copy_without_the_lock(patch):
     def careless(self, source, target):
         found = self._catalog.get(source)
@@ -259,6 +268,11 @@ BUGS = {
     "origins/ is not synced": (no_sync_of_origins, "create"),
     "gc keeps every origin": (keep_every_origin, "gc"),
     "gc frees every origin": (free_every_origin, "gc"),
+    "history is not synced": (no_sync_of_directory("latest"), "replace"),
+    "a removed name has no history": (no_history, "rm"),
+    "a replaced name has no history": (no_history, "cp over"),
+    "gc does not sync history": (no_sync_of_directory("history"), "gc"),
+    "gc leaves history": (leave_history, "gc"),
     "sync is tried again": (sync_again_when_it_failed, "create"),
     "replacing takes two steps": (remove_the_old_manifest_first, "replace"),
     "a manifest is written in place": (write_the_manifest_in_place, "create"),

@@ -31,7 +31,16 @@ def test_a_prepared_store_exists(tmp_path):
 def test_a_store_has_the_layout_of_the_design(store):
     names = {path.name for path in store.layout.root.iterdir()}
 
-    assert names == {"blobs", "manifests", "tmp", "quarantine", "locks", "origins", "VERSION"}
+    assert names == {
+        "blobs",
+        "manifests",
+        "tmp",
+        "quarantine",
+        "locks",
+        "origins",
+        "history",
+        "VERSION",
+    }
 
 
 def test_a_new_store_is_for_its_owner_alone(store):

@@ -1,0 +1,120 @@
+"""`NAME@ID`: what a name stands for, or stood for before it was replaced or removed."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from store.errors import NotFoundError, UsageError
+
+if TYPE_CHECKING:
+    from store import Digest, ModelName, Store
+    from store.catalog import StoredManifest
+    from store.writer import Writer
+
+AT: Final = "@"
+_ID: Final = re.compile(r"(?:sha256:)?([0-9a-f]{4,64})")
+
+
+def find_former(store: Store, text: str) -> StoredManifest:
+    """Return the manifest that `NAME@ID` names.
+
+    Args:
+        store: to look in.
+        text: a name, `@`, and at least four digits of a digest.
+
+    Raises:
+        UsageError: the text is not that, or means several manifests.
+        NotFoundError: the name never stood for such a model, or gc has been there since.
+    """
+    from cli.views.text import rfc3339
+    from store import ModelName
+
+    before, _, after = text.partition(AT)
+    name, wanted = ModelName.parse(before), _ID.fullmatch(after)
+    if wanted is None:
+        message = f"`{text}`: expected at least four digits of an ID after the `{AT}`"
+        raise UsageError(message, code="E_ID", hint="`ingot list --history` shows them")
+    now = store.catalog.find(name)
+    known: dict[Digest, StoredManifest] = {
+        one.digest: one for one in (*store.history.read(name), *([now] if now else ()))
+    }
+    found = [one for digest, one in known.items() if digest.hex.startswith(wanted[1])]
+    if len(found) > 1:
+        these = ", ".join(f"{one.digest.short} of {rfc3339(one.mtime_ns)}" for one in found)
+        message = f"`{text}` may be any of {these}"
+        raise UsageError(message, code="E_ID_AMBIGUOUS", hint="Give more digits")
+    if not found:
+        message = f"`{name}` has no `{after}` in its history"
+        raise NotFoundError(message, code="E_HISTORY", hint=_GONE)
+    return found[0]
+
+
+def restore(writer: Writer, former: StoredManifest, target: ModelName) -> StoredManifest | None:
+    """Set `target` to what a name stood for before; return what it stood for until now.
+
+    Raises:
+        NotFoundError: gc, or another program, has removed blobs of it since.
+    """
+    from store.text import count
+    from store.writer import BlobsGoneError
+
+    try:
+        return writer.copy(former, target)
+    except BlobsGoneError as error:
+        raise NotFoundError(
+            f"{count(len(error.gone), 'blob')} of `{former.name}{AT}{former.digest.short}` "
+            f"cannot be found, the first is {error.gone[0].digest}",
+            code="E_HISTORY_GONE",
+        ) from error
+
+
+_GONE: Final = (
+    "`ingot list --history` shows what can be brought back; `ingot gc` removes all of it"
+)
+
+
+def list_former(prefix: str, store: Store, *, json: bool) -> None:
+    """Print what names that begin with `prefix` stood for before."""
+    import time
+
+    from cli.views.console import out, out_json, talk, warn
+    from cli.views.text import ago, rfc3339, table
+    from store import IngotError
+    from store.text import count, size
+
+    rows, models, problems = [], [], []
+    for former in sorted(store.history.read(), key=lambda one: str(one.name)):
+        if not str(former.name).lower().startswith(prefix.lower()):
+            continue
+        current = store.catalog.find(former.name)
+        if current is not None and current.digest == former.digest:
+            continue
+        try:
+            manifest = former.parse()
+        except IngotError as error:
+            problems.append(f"{former.name}@{former.digest.short}: {error}")
+            continue
+        gone = sum(not store.blobs.holds(ref) for ref in set(manifest.blobs))
+        models.append(
+            {
+                "name": str(former.name),
+                "digest": str(former.digest),
+                "size": manifest.nbytes,
+                "modified": rfc3339(former.mtime_ns),
+                "missing_blobs": gone,
+            }
+        )
+        when = ago(former.mtime_ns, time.time())
+        why_not = f"{count(gone, 'blob')} gone" if gone else ""
+        rows.append(
+            (str(former.name), former.digest.short, size(manifest.nbytes), when, why_not)
+        )
+    for problem in problems:
+        warn(problem)
+    if json:
+        out_json("list", {"models": models, "problems": problems})
+        return
+    out(table([("NAME", "ID", "SIZE", "SET", ""), *rows]))
+    if rows:
+        talk("`ingot cp NAME@ID NAME` brings one back, until `ingot gc`")

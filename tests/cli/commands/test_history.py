@@ -1,0 +1,144 @@
+"""`ingot list --history` and `ingot cp NAME@ID`: what names stood for before, until gc."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+
+import pytest
+
+from tests.cli.runner import run
+
+
+def ids(store, *args):
+    listed = run("list", "--history", *args, "--json", store=store).succeeded().document
+    return [one["digest"].removeprefix("sha256:") for one in listed["models"]]
+
+
+def now(store, name):
+    (one,) = run("list", name, "--json", store=store).succeeded().document["models"]
+    return one["digest"].removeprefix("sha256:")
+
+
+@pytest.fixture
+def replaced(filled):
+    """A store where `kept` stands for what `moe` is, and once stood for a llama."""
+    run("cp", "moe:v1", "kept", store=filled).succeeded()
+    return filled
+
+
+def test_a_store_where_nothing_was_replaced_has_no_history(filled):
+    assert run("list", "--history", store=filled).succeeded().stdout.split() == [
+        "NAME",
+        "ID",
+        "SIZE",
+        "SET",
+    ]
+
+
+def test_history_has_what_a_name_stood_for_before(filled):
+    before = now(filled, "kept")
+    run("cp", "moe:v1", "kept", store=filled).succeeded()
+
+    assert ids(filled) == [before]
+    shown = run("list", "--history", store=filled).succeeded().stdout
+    assert f"kept:latest    {before[:12]}" in shown
+    assert ids(filled, "kep") == [before]
+    assert ids(filled, "m") == []
+
+
+@pytest.mark.parametrize("text", ["kept@{}", "kept:latest@sha256:{}", "library/kept@{:.4}"])
+def test_what_a_name_stood_for_is_brought_back(replaced, text):
+    (before,) = ids(replaced)
+
+    done = run("cp", text.format(before), "kept", store=replaced).succeeded()
+
+    assert done.stdout == f"copied 'kept:latest@{before[:12]}' to 'kept:latest'\n"
+    assert now(replaced, "kept") == before
+    assert ids(replaced) == [now(replaced, "moe")]
+
+
+def test_a_removed_name_comes_back(filled):
+    before = now(filled, "kept")
+    run("rm", "kept", store=filled).succeeded()
+
+    document = run("cp", f"kept@{before}", "kept", "--json", store=filled).succeeded().document
+
+    assert document["source"] == f"kept:latest@{before[:12]}"
+    assert document["replaced"] is None
+    run("verify", store=filled).succeeded()
+
+
+def test_what_a_name_stands_for_now_is_named_by_its_id_too(filled):
+    run("cp", f"kept@{now(filled, 'kept')[:6]}", "twin", store=filled).succeeded()
+
+    assert now(filled, "twin") == now(filled, "kept")
+
+
+@pytest.mark.parametrize("text", ["kept@", "kept@abc", "kept@xyz1", "kept@ABCD", "k@a@bcde"])
+def test_what_is_not_an_id_is_refused(replaced, text):
+    assert "expected at least four digits" in run("cp", text, "b", store=replaced).failed(2)
+
+
+def test_an_id_that_history_lacks_is_not_found(replaced):
+    (before,) = ids(replaced)
+    other = ("0" if before[0] != "0" else "1") * 12
+
+    said = run("cp", f"kept@{other}", "kept", store=replaced).failed(9)
+
+    assert f"`kept:latest` has no `{other}` in its history" in said
+    assert "hint: `ingot list --history`" in said
+
+
+def test_gc_says_that_it_empties_history(replaced):
+    (before,) = ids(replaced)
+    plan = run("gc", "--dry-run", "--json", store=replaced).succeeded().document
+    assert plan["history"] == [{"name": "kept:latest", "digest": f"sha256:{before}"}]
+    assert ids(replaced) == [before]
+
+    assert "1 of history" in run("gc", "--yes", store=replaced).succeeded().stdout
+
+    assert ids(replaced) == []
+    run("cp", f"kept@{before}", "kept", store=replaced).failed(9)
+
+
+def test_what_lost_its_blobs_says_so(replaced):
+    (before,) = ids(replaced)
+    (entry,) = (replaced / "history").rglob("sha256-*")
+    lost = json.loads(entry.read_bytes())["layers"][0]["digest"]
+    (replaced / "blobs" / lost.replace(":", "-")).unlink()
+
+    assert "1 blob gone" in run("list", "--history", store=replaced).succeeded().stdout
+    said = run("cp", f"kept@{before}", "kept", store=replaced).failed(9)
+    assert f"1 blob of `kept:latest@{before[:12]}` cannot be found" in said
+    assert "hint: Create the model again" in said
+
+
+def test_a_damaged_entry_is_left_out_with_a_warning(replaced):
+    (entry,) = (replaced / "history").rglob("sha256-*")
+    torn = b'{"schemaVersion":'
+    entry.unlink()
+    (entry.parent / f"sha256-{sha256(torn).hexdigest()}").write_bytes(torn)
+
+    listed = run("list", "--history", store=replaced).succeeded()
+
+    assert "warning: kept:latest@" in listed.stderr
+    assert "kept" not in listed.stdout
+
+
+def test_ids_that_begin_alike_are_asked_about(replaced):
+    (entry,) = (replaced / "history").rglob("sha256-*")
+    first: dict[str, bytes] = {}
+    for number in range(10_000):
+        data = str(number).encode()
+        digest = sha256(data).hexdigest()
+        twin = first.setdefault(digest[:4], data)
+        if twin != data:
+            break
+    for one in (data, twin):
+        (entry.parent / f"sha256-{sha256(one).hexdigest()}").write_bytes(one)
+
+    said = run("cp", f"kept@{digest[:4]}", "b", store=replaced).failed(2)
+
+    assert f"`kept@{digest[:4]}` may be any of {digest[:4]}" in said
+    assert "hint: Give more digits" in said
