@@ -103,7 +103,7 @@ def _run(page, found, place):
     lines = (f"{one.command}\ns=$?; printf '\\036'; (exit $s)\n" for one in found)
     script.write_text("".join(lines), encoding="utf-8")
     mine = {key: value for key, value in environment().items() if not key.startswith("HF_")}
-    mine.pop("COLUMNS", None)
+    mine |= {"COLUMNS": "100"}  # as wide as a page
     mine |= {"HOME": str(home), "LC_ALL": "C.UTF-8", "PATH": f"{binaries}:{mine['PATH']}"}
     mine |= {"XDG_CACHE_HOME": str(home / ".cache")}
     done = subprocess.run(

@@ -11,7 +11,8 @@ from cli.views.collapse import collapse
 from cli.views.conversation import conversation_document, parameter_rows, template_rows
 from cli.views.ollama import document as runs_document
 from cli.views.ollama import runs_of_model, words
-from cli.views.text import preview, rfc3339, table
+from cli.views.table import table
+from cli.views.text import preview, rfc3339
 from importer.models.description import Description, Share, read_text
 from importer.sources.stored.tensors import StoredTensor
 from store import MediaType, Store

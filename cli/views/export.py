@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cli.views.collapse import collapse
 from cli.views.console import out, out_json, talk, warn
-from cli.views.text import table
+from cli.views.table import table
 from store.text import count, printable, size
 
 if TYPE_CHECKING:

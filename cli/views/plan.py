@@ -9,7 +9,8 @@ from typing import Final
 
 from cli.views.collapse import collapse
 from cli.views.ollama import document, runs_of_plan, words
-from cli.views.text import table
+from cli.views.rules import rule_lines
+from cli.views.table import table
 from importer.planning.outcome import Outcome, outcomes_of
 from importer.planning.plan import Job, Plan
 from importer.recipes.document import to_document
@@ -94,7 +95,8 @@ def _file_lines(plan: Plan) -> Iterator[str]:
     if plan.left_out:
         yield ""
         yield "left out:"
-        yield from table(((left.path, left.reason) for left in plan.left_out), indent=2)
+        rows = ((left.path, left.reason) for left in plan.left_out)
+        yield from table(rows, indent=2, cut=(1, 0))
 
 
 def _whole_word(plan: Plan) -> str:
@@ -161,24 +163,10 @@ def _classes(plan: Plan) -> Iterator[str]:
     before, after = (sum(map(nbytes, tensors)) for nbytes in (_BEFORE, _AFTER))
     total = sum(elements(tensor.shape) for tensor in tensors)
     rows.append(("total", "", "", f"{before:,}", f"{after:,}", _bits(after, total), "", ""))
-    yield from table(rows, right=(1, 3, 4, 5, 6))
-    if plan.recipe.is_plain:
-        return
-    yield ""
-    yield f"rules of {printable(plan.recipe.name)}, of which the first that matches decides:"
-    yield from table(
-        (
-            (
-                str(number),
-                " ".join(rule.match),
-                "keep" if rule.target is None else str(rule.target),
-                rule.reason,
-            )
-            for number, rule in enumerate(plan.recipe.rules, 1)
-        ),
-        indent=2,
-        right=(0,),
-    )
+    yield from table(rows, right=(1, 3, 4, 5, 6), spare=(3, 5, 6), cut=(7, 0))
+    if not plan.recipe.is_plain:
+        yield ""
+        yield from rule_lines(plan.recipe, tensors)
 
 
 def _facts(tensor: Outcome) -> Hashable:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from cli.views.collapse import collapse
 from cli.views.sort import Sort
-from cli.views.text import table
+from cli.views.table import table
 from importer.codecs.metrics import Deviation
 from importer.models.quality import Quality, sums_of
 from store.tensorfile import elements

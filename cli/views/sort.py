@@ -1,4 +1,4 @@
-"""The orders in which tensors are listed."""
+"""The orders in which tensors and models are listed."""
 
 from __future__ import annotations
 
@@ -11,4 +11,17 @@ class Sort(StrEnum):
 
     NAME = "name"
     SIZE = "size"
+    SQNR = "sqnr"
+    ZEROED = "zeroed"
+    CLIPPED = "clipped"
     ERROR = "error"
+    """An older word for `sqnr`."""
+
+
+@unique
+class ModelSort(StrEnum):
+    """How models are ordered."""
+
+    NAME = "name"
+    SIZE = "size"
+    MODIFIED = "modified"

@@ -1,11 +1,10 @@
-"""Text for people: times, tables; everything untrusted is escaped."""
+"""Text for people: times, and the first lines of long texts."""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Sequence
 
-from store.text import count, printable
+from store.text import count
 
 
 def ago(mtime_ns: int, now: float) -> str:
@@ -26,27 +25,6 @@ def rfc3339(mtime_ns: int) -> str:
     """Format a time in nanoseconds since the epoch, in UTC, to the second."""
     moment = dt.datetime.fromtimestamp(mtime_ns // 10**9, tz=dt.UTC)
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def table(
-    rows: Iterable[Sequence[str]], indent: int = 0, right: Iterable[int] = ()
-) -> list[str]:
-    """Align rows in columns, four blanks between them, untrusted cells escaped.
-
-    Args:
-        right: the columns that are aligned to the right.
-    """
-    cells = [[printable(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    to_right = set(right)
-    lines = []
-    for row in cells:
-        padded = (
-            cell.rjust(width) if number in to_right else cell.ljust(width)
-            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        lines.append(" " * indent + "    ".join(padded).rstrip())
-    return lines
 
 
 _PREVIEW_LINES = 2

@@ -22,7 +22,7 @@ LONGEST_SECONDS = 20
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
-COMMANDS = ("create", "show", "list", "cp", "rm", "export", "verify", "gc", "help")
+COMMANDS = ("create", "show", "list", "df", "cp", "rm", "export", "verify", "gc", "help")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +127,7 @@ def _undisturbed():
     handlers = {number: signal.getsignal(number) for number in numbers}
     mask = os.umask(0o022)
     os.umask(mask)
-    inherited = {
-        key: os.environ.pop(key) for key in list(os.environ) if key.startswith("INGOT_")
-    }
+    inherited = {key: os.environ.pop(key) for key in list(os.environ) if _is_ours(key)}
     try:
         yield
     finally:
@@ -139,9 +137,14 @@ def _undisturbed():
             signal.signal(number, handler)
 
 
+def _is_ours(key):
+    """Whether a variable decides what the command does or how wide its lines are."""
+    return key.startswith("INGOT_") or key == "COLUMNS"
+
+
 def environment(store=None, **more):
     """The environment of a process of the command's own."""
-    mine = {key: value for key, value in os.environ.items() if not key.startswith("INGOT_")}
+    mine = {key: value for key, value in os.environ.items() if not _is_ours(key)}
     mine["PYTHONPATH"] = str(REPOSITORY)
     if store is not None:
         mine["INGOT_STORE"] = str(store)
