@@ -103,12 +103,16 @@ def parse_source(
 
 
 def _split_variant(text: str) -> tuple[str, str | None]:
-    """Part `hf.co/org/name:Q4_K_M`, as Ollama spells a variant; no revision has a colon."""
+    """Part `hf.co/org/name:Q4_K_M`, as Ollama spells a variant; no revision has a colon.
+
+    A revision may be before it or behind it.
+    """
     before, slash, last = text.rpartition("/")
     last, _, variant = last.partition(":")
+    variant, at, revision = variant.partition("@")
     if not slash or not variant or "://" in text:
         return text, None
-    return f"{before}/{last}", variant
+    return f"{before}/{last}{at}{revision}", variant
 
 
 def _parse_address(text: str) -> HubRepository:

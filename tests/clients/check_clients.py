@@ -21,10 +21,10 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.clients import models, pipelines, reference
+from tests.clients import mlx_in, models, pipelines, reference
 from tests.importer.exports.exporting import arrays, tree
 
-ROW = "{:14}{:22}{:>8}{:>8}{:>12}  {}"
+ROW = "{:14}{:30}{:>8}{:>8}{:>12}  {}"
 MLX_WAYS = {
     "plain": ((), {}),
     "int4": (("-q", "int4"), {"quantize": True}),
@@ -139,6 +139,9 @@ def check_mlx(name, source, place, ingot):
                 if logits:
                     problems.append("other logits")
             yield Row(name, label, len(found), differing(found, wanted), logits, problems)
+        if way != "plain":
+            for label, count, differ in mlx_in.check(expected, ingot, differing):
+                yield Row(name, f"{way} {label}", count, differ, None, [])
 
 
 def same_documents(out, expected, *, mixed):

@@ -38,6 +38,11 @@ def test_a_dry_run_fetches_the_header_of_one_file(hub, in_process, text):
     assert not any("Q8_0" in path for path in sent)
 
 
+@pytest.mark.parametrize("text", ["hf:o/m:Q4_0@v1.0", "hf:o/m@v1.0:Q4_0"])
+def test_a_revision_may_be_before_the_variant_or_behind_it(text):
+    assert parse_source(text) == HubRepository("o/m", "v1.0", "Q4_0")
+
+
 def test_several_are_listed_with_their_sizes(hub, in_process):
     hub.add("org/model", FILES)
 

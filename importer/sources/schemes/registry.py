@@ -85,7 +85,8 @@ def first_quantized(
     """
     dtypes = dict(tensors)
     declared = config.get("quantization_config")
-    method = str(declared.get("quant_method")) if isinstance(declared, dict) else ""
+    said = declared.get("quant_method") if isinstance(declared, dict) else None
+    method = "" if said is None else str(said)  # mlx-lm writes a block that names none
     for name, dtype in dtypes.items():
         stem, _, last = name.rpartition(".")
         if last in _ORDINARY and dtype in _FLOATS:

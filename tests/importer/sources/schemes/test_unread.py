@@ -63,6 +63,20 @@ def test_it_is_refused_by_name(tmp_path, program, is_declared):
     assert L in str(caught.value) or "config.json" in str(caught.value)
 
 
+@pytest.mark.parametrize("said", [{"bits": 4, "mode": "mxfp4"}, {"quant_method": None}])
+def test_a_block_without_a_method_declares_none(tmp_path, said):
+    arrays = {"weight": ("U32", (64, 8)), "scales": ("U8", (64, 2))}
+    source = model(
+        tmp_path / "s",
+        {f"{L}.{name}": array for name, array in arrays.items()},
+        {"quantization": {"bits": 4, "mode": "mxfp4"}, "quantization_config": said},
+    )
+
+    found = read_inventory(source)
+
+    assert (found.scheme, found.is_decoded) == ("mlx", True)
+
+
 @pytest.mark.parametrize("program", ["bitnet", "torchao", "a new one"])
 def test_a_declaration_alone_is_about_something_else(tmp_path, program):
     config = {"quantization_config": {"quant_method": program}}
