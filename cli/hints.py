@@ -56,6 +56,10 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "E_RULE_UNUSED": "Without the rule, `--dry-run --json` lists every name",
         "E_SRC_VARIANT": "Leave `--variant` out, or name one that the source has",
         "E_SRC_VARIANTS": "Choose one with `--variant {variant}`",
+        "E_NO_STORE": "`ingot create` makes one; `--store` or the variable INGOT_STORE names "
+        "another",
+        "E_STORE_FOREIGN": "Name another directory with `--store`, or make a store of this one "
+        "with `--init`",
         "E_STORE_OVERLAP": "Name another store with `--store`, or another source",
         "E_STRICT": "Give them a rule (`--rule 'NAME=keep'`), or leave `--strict` out",
     }

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Final, Self
 from store.blobs import BlobStore
 from store.catalog import Catalog
 from store.durable import write_small
-from store.errors import IntegrityError, StorageError, UnsupportedError
+from store.errors import IntegrityError, StorageError, UnsupportedError, UsageError
 from store.fs import FileSystem
 from store.lock import StoreLock
 from store.memo import Memo
 from store.names import ModelName
 from store.paths import Layout
 from store.status import Kind, Status
+from store.text import printable
 
 if TYPE_CHECKING:
     from store.history import History
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 VERSION: Final = 1
 _WORLD_WRITABLE: Final = 0o002
 _STICKY: Final = 0o1000
+_OF_A_DISK: Final = "lost+found"
 
 
 class Store:
@@ -49,6 +51,7 @@ class Store:
         memo: Memo | None = None,
         *,
         allow_unsafe: bool = False,
+        allow_foreign: bool = False,
     ) -> None:
         """Open the store at `root`, which need not exist yet.
 
@@ -56,6 +59,7 @@ class Store:
             fs: the door to the file system; the real one unless a test brings another.
             memo: the cache; the one in the store unless a test brings another.
             allow_unsafe: write even where others could change what we write.
+            allow_foreign: make a store of a directory that holds something else.
 
         Raises:
             UnsupportedError: a newer ingot made the store.
@@ -67,6 +71,7 @@ class Store:
         self.catalog: Final = Catalog(self.fs, self.layout)
         self.lock: Final = StoreLock(self.fs, self.layout)
         self._allow_unsafe = allow_unsafe
+        self._allow_foreign = allow_foreign
         self._writers: list[Writer] = []
         self._check_version()
 
@@ -95,10 +100,25 @@ class Store:
         """Whether there is anything at the root."""
         return self.fs.status(self.layout.root) is not None
 
+    def foreign_entry(self) -> str | None:
+        """Return the name of something that keeps the root from being a store, or None.
+
+        A store has VERSION, or Ollama's `manifests`. An empty directory may become one, and so
+        may what a process left that was killed while it made one.
+        """
+        layout, found = self.layout, dict(self.fs.entries(self.layout.root))
+        if layout.version.name in found or found.get(layout.manifests.name) is Kind.DIRECTORY:
+            return None
+        ours = {path.name for path in layout.directories} | {layout.memo.name, _OF_A_DISK}
+        # `.DS_Store` and the like come by themselves.
+        others = (name for name in found if name not in ours and not name.startswith("."))
+        return min(others, default=None)
+
     def prepare(self) -> None:
         """Make what a writer needs, durably; a store that is there already is kept.
 
         Raises:
+            UsageError: the directory holds something else.
             StorageError: the store is open to others, or belongs to somebody else.
         """
         root = self.layout.root
@@ -110,6 +130,8 @@ class Store:
         if not self._allow_unsafe:
             for directory in (root, *self.layout.directories):
                 self._check_safe(directory)
+        if not self._allow_foreign:
+            self._check_ours()
         layout = self.layout
         for directory in layout.directories:
             if self.fs.status(directory) is None:
@@ -147,6 +169,14 @@ class Store:
         for writer in list(self._writers):
             writer.close()
         self.memo.close()
+
+    def _check_ours(self) -> None:
+        if name := self.foreign_entry():
+            raise UsageError(
+                f"`{self.layout.root}` is not a store, and does not become one: it has "
+                f"`{printable(name)}`",
+                code="E_STORE_FOREIGN",
+            )
 
     def _mkdir(self, directory: Path, mode: int) -> None:
         with contextlib.suppress(FileExistsError):  # another process was first

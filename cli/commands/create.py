@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.commands.options import (
+    InitOpt,
     JobsOpt,
     JsonOpt,
     MaxMemoryOpt,
@@ -114,6 +115,7 @@ def create(
     jobs: JobsOpt = None,
     max_memory: MaxMemoryOpt = None,
     no_fsync: NoFsyncOpt = False,
+    init: InitOpt = False,
     store: StoreOpt = None,
     json: JsonOpt = False,
 ) -> None:
@@ -147,7 +149,10 @@ def create(
     )
     given = load(file, has_source=source is not None)
     content = given.content if given else None
-    with open_store(store, is_durable=not no_fsync) as opened, listening() as listen:
+    with (
+        open_store(store, is_durable=not no_fsync, may_init=init) as opened,
+        listening() as listen,
+    ):
 
         def is_stored(model: ModelName) -> bool:
             return opened.catalog.find(model) is not None

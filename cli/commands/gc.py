@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.commands.options import JsonOpt, StoreOpt, open_store
+from cli.commands.options import JsonOpt, StoreOpt, existing_store
 
 if TYPE_CHECKING:
     from store.mark import GcPlan
@@ -42,7 +42,6 @@ def gc(
     from cli.views.console import out, out_json, talk
     from store.errors import UsageError
     from store.gc import GarbageCollector
-    from store.mark import EMPTY
 
     can_ask = None not in (sys.stdin, sys.stderr) and sys.stdin.isatty()
     interactive = can_ask and not json
@@ -51,14 +50,9 @@ def gc(
         raise UsageError(message, code="E_USAGE", hint="ingot gc --yes, or ingot gc --dry-run")
     if not math.isfinite(wait):
         raise UsageError(f"`--wait` is {wait}, expected seconds", code="E_USAGE")
-    with open_store(store) as opened:
+    with existing_store(store) as opened:
         collector = GarbageCollector(opened, frozenset(forget or ()), wait)
-        if not opened.exists:
-            done = EMPTY
-        elif dry_run or not yes:
-            done = collector.plan()
-        else:
-            done = collector.run()
+        done = collector.plan() if dry_run or not yes else collector.run()
         if interactive and not (dry_run or yes or done.is_empty):
             out(_lines(done, would=True))
             if not _confirm("Remove all this? [y/N]: "):

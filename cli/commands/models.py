@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.commands.former import AT, find_former, restore
-from cli.commands.options import JsonOpt, StoreOpt, open_store
+from cli.commands.options import JsonOpt, StoreOpt, existing_store
 
 if TYPE_CHECKING:
     from store import Manifest, Store
@@ -31,7 +31,7 @@ def list_models(
     if history:
         from cli.commands.former import list_former
 
-        list_former(prefix, open_store(store), json=json)
+        list_former(prefix, existing_store(store), json=json)
         return
     import time
 
@@ -39,7 +39,7 @@ def list_models(
     from cli.views.text import ago, rfc3339, table
     from store.text import size
 
-    found, problems = _readable(prefix, open_store(store))
+    found, problems = _readable(prefix, existing_store(store))
     for problem in problems:
         warn(f"{problem}; `ingot verify` tells more")
     if json:
@@ -80,9 +80,10 @@ def copy_model(
     from cli.views.console import out, out_json, talk
     from store import ModelName
 
-    opened = open_store(store)
+    parsed = [ModelName.parse(one) for one in (source, target)[AT in source :]]
+    opened = existing_store(store)
     former = find_former(opened, source) if AT in source else None
-    names = former.name if former else ModelName.parse(source), ModelName.parse(target)
+    names = former.name if former else parsed[0], parsed[-1]
     found = former or opened.catalog.get(names[0])
     with opened.writing("") as writer:
         replaced = (
@@ -116,7 +117,7 @@ def remove_models(
     from store import ModelName
 
     parsed = list(dict.fromkeys(ModelName.parse(name) for name in names))
-    opened = open_store(store)
+    opened = existing_store(store)
     opened.remove(parsed)
     if json:
         out_json("rm", {"removed": [str(name) for name in parsed]})

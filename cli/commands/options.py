@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from cli.panels import COMMON, RESOURCES
-from store.errors import StorageError, UsageError
+from store.errors import NotFoundError, StorageError, UsageError
+from store.text import printable
 
 if TYPE_CHECKING:
     from store import Store
@@ -51,6 +52,10 @@ MaxMemoryOpt = Annotated[
         rich_help_panel=RESOURCES,
     ),
 ]
+InitOpt = Annotated[
+    bool,
+    typer.Option("--init", help="Make a store even of a directory that holds something else."),
+]
 NoFsyncOpt = Annotated[bool, typer.Option("--no-fsync", hidden=True)]
 
 
@@ -60,8 +65,30 @@ def check_store_path(root: str) -> None:
         raise UsageError("`--store` is empty, expected a directory", code="E_STORE_PATH")
 
 
-def open_store(root: str | None, *, is_durable: bool = True) -> Store:
-    """Open the store that the flag, the environment or the default names."""
+def existing_store(root: str | None) -> Store:
+    """Open a store for a command that only reads, or needs what is in it already.
+
+    Raises:
+        NotFoundError: there is none; an empty answer would hide a wrong name.
+    """
+    store = open_store(root)
+    place = printable(str(store.layout.root), 1000)
+    if not store.exists:
+        raise NotFoundError(f"there is no store at `{place}`", code="E_NO_STORE")
+    if name := store.foreign_entry():
+        message = f"`{place}` is not a store: it has `{printable(name)}`, and no VERSION"
+        raise NotFoundError(message, code="E_NO_STORE")
+    return store
+
+
+def open_store(root: str | None, *, is_durable: bool = True, may_init: bool = False) -> Store:
+    """Open the store that the flag, the environment or the default names.
+
+    Args:
+        root: what the flag or the environment says.
+        is_durable: whether writers wait for the disk.
+        may_init: whether a directory that holds something else may become a store.
+    """
     from store import Store
     from store.fs import FileSystem
 
@@ -85,7 +112,7 @@ def open_store(root: str | None, *, is_durable: bool = True) -> Store:
             raise StorageError(message, code="E_STORE_PATH", hint="Name another with `--store`")
     fs = FileSystem()
     fs.is_durable = is_durable
-    return Store(place, fs, allow_unsafe=allow_unsafe)
+    return Store(place, fs, allow_unsafe=allow_unsafe, allow_foreign=may_init)
 
 
 def threads(jobs: int | None) -> int:

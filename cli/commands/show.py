@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.commands.options import JsonOpt, NameArg, StoreOpt, open_store
+from cli.commands.options import JsonOpt, NameArg, StoreOpt, existing_store
 from cli.views.sort import Sort
 
 if TYPE_CHECKING:
@@ -87,8 +87,9 @@ def show(
         raise UsageError("GLOB needs `--tensors` or `--quality`", code="E_USAGE")
     if sort is Sort.ERROR and not quality:
         raise UsageError("`--sort error` needs `--quality`", code="E_USAGE")
-    with open_store(store) as opened:
-        model = describe(opened, ModelName.parse(name))
+    wanted = ModelName.parse(name)
+    with existing_store(store) as opened:
+        model = describe(opened, wanted)
         if quality:
             _print_quality(opened, model, glob, sort, json=json)
             return

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.commands.options import JobsOpt, JsonOpt, StoreOpt, open_store, threads
+from cli.commands.options import JobsOpt, JsonOpt, StoreOpt, existing_store, threads
 
 if TYPE_CHECKING:
     from importer.verification.compare import Comparison
@@ -83,7 +83,7 @@ def verify(
     if export is not None and (len(parsed) != 1 or source is not None or repair):
         message = "`--export` needs exactly one NAME, and neither `--source` nor `--repair`"
         raise UsageError(message, code="E_USAGE", hint="ingot verify NAME --export DEST")
-    with open_store(store) as opened:
+    with existing_store(store) as opened:
         for name in parsed:
             opened.catalog.check_exists(name)
         original = None

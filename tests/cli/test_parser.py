@@ -25,7 +25,7 @@ def test_a_wrong_call_that_asks_for_json_gets_it(store, words):
 @pytest.mark.parametrize(
     "words",
     [
-        ("show", "--", "--json"),
+        ("show", "--", "--json", "--", "--json"),
         ("create", "x", "--jobs", "--json"),
         ("create", "x", "--json=yes"),
         ("--", "nope", "--json"),

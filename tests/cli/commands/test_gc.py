@@ -73,12 +73,6 @@ def test_yes_frees_what_nothing_names(doomed):
     assert run("gc", "-y", store=store).succeeded().stdout == "nothing to free\n"
 
 
-def test_a_store_that_is_not_there_has_nothing_to_free(store):
-    assert run("gc", "--yes", store=store).succeeded().stdout == "nothing to free\n"
-    assert run("gc", "--dry-run", store=store).succeeded().stdout == "nothing to free\n"
-    assert not store.exists()
-
-
 @pytest.mark.parametrize("words", [("--dry-run",), ("--dry-run", "--json")])
 def test_a_dry_run_writes_nothing_into_a_store_of_ollama(filled, words):
     for name in ("tmp", "quarantine", "locks", "origins", "VERSION"):

@@ -14,6 +14,7 @@ def names(store):
 
 
 def test_an_empty_store_lists_nothing(store):
+    store.mkdir()
     assert run("list", store=store).succeeded().stdout.split() == [
         "NAME",
         "ID",
@@ -21,7 +22,7 @@ def test_an_empty_store_lists_nothing(store):
         "MODIFIED",
     ]
     assert names(store) == []
-    assert not store.exists()
+    assert list(store.iterdir()) == []
 
 
 def test_models_are_listed_as_ollama_lists_them(filled_store):
@@ -124,7 +125,8 @@ def test_a_model_that_is_not_there_is_not_found(filled_store, store, words, json
         outcome = run(*words, *json, store=place)
         assert outcome.code == 9
         assert outcome.clean().stdout == ""
-        assert "model `no:latest` not found" in outcome.stderr
+        what = "model `no:latest` not found" if place == filled_store else "there is no store"
+        assert what in outcome.stderr
 
     assert snapshot(filled_store) == before
     assert not store.exists()

@@ -28,11 +28,6 @@ def test_a_good_store_has_no_problems(filled_store):
     assert outcome.stdout.endswith(": no problems\n")
 
 
-def test_a_store_that_is_not_there_has_no_problems(store):
-    assert "verified 0 models, 0 blobs" in run("verify", store=store).succeeded().stdout
-    assert not store.exists()
-
-
 def test_the_document_of_a_good_store(filled_store):
     document = run("verify", "--json", store=filled_store).succeeded().document
 

@@ -99,16 +99,16 @@ def test_a_name_in_the_bar_is_no_markup_and_no_control(store, tmp_path):
     assert "MarkupError" not in seen
 
 
-def test_an_error_is_coloured_on_a_terminal(store):
-    _, _, seen = on_terminal("show", "no", store=store)
+def test_an_error_is_coloured_on_a_terminal(filled_store):
+    _, _, seen = on_terminal("show", "no", store=filled_store)
 
     assert "\x1b[31merror\x1b[0m: model `no:latest` not found" in seen
     assert "\x1b[36mhint\x1b[0m: " in seen
 
 
 @pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
-def test_colours_are_off_on_demand(store, env):
-    _, _, seen = on_terminal("show", "no", store=store, env=env)
+def test_colours_are_off_on_demand(filled_store, env):
+    _, _, seen = on_terminal("show", "no", store=filled_store, env=env)
 
     assert "error: model `no:latest` not found" in seen
     assert "\x1b" not in seen
