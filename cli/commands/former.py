@@ -79,7 +79,8 @@ def list_former(prefix: str, store: Store, *, json: bool) -> None:
     import time
 
     from cli.views.console import out, out_json, talk, warn
-    from cli.views.text import ago, rfc3339, table
+    from cli.views.table import table
+    from cli.views.text import ago, rfc3339
     from store import IngotError
     from store.text import count, size
 

@@ -36,7 +36,8 @@ def list_models(
     import time
 
     from cli.views.console import out, out_json, warn
-    from cli.views.text import ago, rfc3339, table
+    from cli.views.table import table
+    from cli.views.text import ago, rfc3339
     from store.text import size
 
     found, problems = _readable(prefix, existing_store(store))
