@@ -22,6 +22,7 @@ _COMMANDS: Final = MappingProxyType(
         "show": "cli.commands.show:show",
         "list": "cli.commands.models:list_models",
         "ls": "cli.commands.models:list_models",
+        "df": "cli.commands.df:df",
         "cp": "cli.commands.models:copy_model",
         "rm": "cli.commands.models:remove_models",
         "export": "cli.commands.export:export",

@@ -94,15 +94,6 @@ class Catalog:
             raise _not_found(name)
         return found
 
-    def check_exists(self, name: ModelName) -> None:
-        """Make sure that there is something under `name`, readable or not.
-
-        Raises:
-            NotFoundError: there is nothing.
-        """
-        if self.fs.status(self.path(name)) is None:
-            raise _not_found(name)
-
     def check_removable(self, name: ModelName) -> None:
         """Make sure that there is something under `name`, or durable that there is nothing.
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from importer.pipeline import ImportResult
     from importer.planning.plan import Job, Plan
     from importer.request import ImportRequest
-    from store import ModelName, Store
+    from store import Store
 
 
 def create(
@@ -125,6 +125,7 @@ def create(
     """
     import time
     from dataclasses import replace
+    from functools import partial
 
     from cli.commands.modelfile import load
     from cli.views.ollama import runs_of_plan, warning
@@ -135,6 +136,7 @@ def create(
     from importer.request import NO_USE, ImportRequest, is_derived
     from importer.sources.location import parse_source
     from store import ModelName
+    from store.lookup import find_name
 
     started = time.monotonic()
     asked = parse_options(
@@ -153,14 +155,11 @@ def create(
         open_store(store, is_durable=not no_fsync, may_init=init) as opened,
         listening() as listen,
     ):
-
-        def is_stored(model: ModelName) -> bool:
-            return opened.catalog.find(model) is not None
-
+        stored = partial(find_name, opened.catalog)
         if given and source is None:
-            place = given.source(is_stored)
+            place = given.source(stored)
         else:
-            place = parse_source("." if source is None else source, is_stored)
+            place = parse_source("." if source is None else source, stored)
         request = ImportRequest(
             ModelName.parse(name),
             place,

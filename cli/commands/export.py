@@ -164,16 +164,14 @@ def _source(text: str, store: Store) -> Source:
 
     from cli.views.console import talk
     from importer.sources.location import StoredModel, parse_source
-    from store import ModelName
-    from store.errors import IngotError
+    from store.lookup import find_name
     from store.text import printable
 
     if not text.startswith((".", "/", "~", "hf:", "hf.co/")) and "://" not in text:
-        with contextlib.suppress(IngotError):
-            model = ModelName.parse(text)
-            if store.catalog.find(model) is not None:
-                if os.path.lexists(text):
-                    shown = printable(text)
-                    talk(f"note: `{shown}` is a model in the store and a path: took the model")
-                return StoredModel(model)
+        model = find_name(store.catalog, text)
+        if model is not None:
+            if os.path.lexists(text):
+                shown = printable(text)
+                talk(f"note: `{shown}` is a model in the store and a path: took the model")
+            return StoredModel(model)
     return parse_source(text)

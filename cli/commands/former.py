@@ -74,19 +74,20 @@ _GONE: Final = (
 )
 
 
-def list_former(prefix: str, store: Store, *, json: bool) -> None:
-    """Print what names that begin with `prefix` stood for before."""
+def list_former(pattern: str, store: Store, *, json: bool) -> None:
+    """Print what names that a glob or a beginning chooses stood for before."""
     import time
 
     from cli.views.console import out, out_json, talk, warn
     from cli.views.table import table
     from cli.views.text import ago, rfc3339
     from store import IngotError
+    from store.lookup import is_chosen
     from store.text import count, size
 
     rows, models, problems = [], [], []
     for former in sorted(store.history.read(), key=lambda one: str(one.name)):
-        if not str(former.name).lower().startswith(prefix.lower()):
+        if not is_chosen(former.name, pattern):
             continue
         current = store.catalog.find(former.name)
         if current is not None and current.digest == former.digest:

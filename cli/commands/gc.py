@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from cli.commands.options import JsonOpt, StoreOpt, existing_store
-
-if TYPE_CHECKING:
-    from store.mark import GcPlan
 
 
 def gc(
@@ -40,6 +37,7 @@ def gc(
     Example: ingot gc --dry-run
     """
     from cli.views.console import out, out_json, talk
+    from cli.views.gc import gc_document, gc_lines
     from store.errors import UsageError
     from store.gc import GarbageCollector
 
@@ -54,16 +52,16 @@ def gc(
         collector = GarbageCollector(opened, frozenset(forget or ()), wait)
         done = collector.plan() if dry_run or not yes else collector.run()
         if interactive and not (dry_run or yes or done.is_empty):
-            out(_lines(done, would=True))
+            out(gc_lines(done, would=True))
             if not _confirm("Remove all this? [y/N]: "):
                 # As docker does: what was asked for has been done, so the exit code is 0.
                 talk("nothing was removed")
                 return
             done = collector.run()
     if json:
-        out_json("gc", {"dry_run": dry_run, **_document(done)})
+        out_json("gc", {"dry_run": dry_run, **gc_document(done)})
     else:
-        out(_lines(done, would=dry_run))
+        out(gc_lines(done, would=dry_run))
 
 
 def _confirm(question: str) -> bool:
@@ -74,48 +72,3 @@ def _confirm(question: str) -> bool:
     if not answer.endswith(b"\n"):  # Ctrl-D
         sys.stderr.write("\n")
     return answer.strip().lower() in {b"y", b"yes"}
-
-
-def _lines(plan: GcPlan, *, would: bool) -> list[str]:
-    from store.text import count, size
-
-    lines = []
-    for writer in plan.unfinished:
-        if writer.purpose:
-            going = f", {size(writer.pinned_bytes)} of finished blobs" if writer.blobs else ""
-            lines.append(f"unfinished import of {writer.purpose}{going}")
-    lines += [
-        f"kept what writers on {host} may need; `--forget {host}` if they are dead"
-        for host in sorted({writer.host for writer in plan.foreign})
-    ]
-    if plan.is_empty:
-        return [*lines, "nothing to free"]
-    parts = [count(len(plan.blobs), "blob")]
-    if plan.unfinished:
-        parts.append(count(len(plan.unfinished), "unfinished writer"))
-    if plan.quarantined:
-        parts.append(f"{len(plan.quarantined)} from quarantine")
-    if plan.former:
-        parts.append(f"{len(plan.former)} of history")
-    verb = "would free" if would else "freed"
-    return [*lines, f"{verb} {size(plan.nbytes)}: {', '.join(parts)}"]
-
-
-def _document(plan: GcPlan) -> dict[str, object]:
-    return {
-        "bytes": plan.nbytes,
-        "blobs": [{"digest": str(blob.digest), "bytes": blob.size} for blob in plan.blobs],
-        "unfinished": [
-            {
-                "purpose": writer.purpose,
-                "partial_bytes": writer.nbytes,
-                "blobs": writer.blobs,
-                "blob_bytes": writer.pinned_bytes,
-            }
-            for writer in plan.unfinished
-        ],
-        "quarantined": [{"name": name, "bytes": nbytes} for name, nbytes in plan.quarantined],
-        "origins": [str(digest) for digest in plan.origins],
-        "history": [{"name": str(one.name), "digest": str(one.digest)} for one in plan.former],
-        "kept_writers": [{"host": writer.host, "pid": writer.pid} for writer in plan.kept],
-    }

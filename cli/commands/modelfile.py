@@ -27,7 +27,7 @@ class Given(NamedTuple):
     directory: Path
     name: str
 
-    def source(self, is_stored: Callable[[ModelName], bool]) -> Source:
+    def source(self, stored: Callable[[str], ModelName | None]) -> Source:
         """Return what FROM names.
 
         Raises:
@@ -43,7 +43,7 @@ class Given(NamedTuple):
                 hint="FROM names a directory, a file, a model in the store or one on the Hub",
             )
         home = self._expanded(base)
-        return home if home is not None else parse_source(base.text, is_stored, self.directory)
+        return home if home is not None else parse_source(base.text, stored, self.directory)
 
     def path(self, named: Named | None) -> Path | None:
         """Return the path that ADAPTER or DRAFT names, or None where neither is there."""

@@ -8,6 +8,7 @@ import typer
 
 from cli.commands.former import AT, find_former, restore
 from cli.commands.options import JsonOpt, StoreOpt, existing_store
+from cli.views.sort import ModelSort
 
 if TYPE_CHECKING:
     from store import Manifest, Store
@@ -15,59 +16,72 @@ if TYPE_CHECKING:
 
 
 def list_models(
-    prefix: Annotated[
-        str, typer.Argument(metavar="[PREFIX]", help="List only names that begin with this.")
+    pattern: Annotated[
+        str,
+        typer.Argument(
+            metavar="[GLOB]", help="List only names that this matches, or that begin with it."
+        ),
     ] = "",
     history: Annotated[
         bool, typer.Option("--history", help="List what names stood for before, until gc.")
     ] = False,
+    names: Annotated[
+        bool, typer.Option("--names", help="Print only the names, one in a line.")
+    ] = False,
+    sort: Annotated[
+        ModelSort,
+        typer.Option(metavar="ORDER", help="The order: name, size, or modified, latest first."),
+    ] = ModelSort.NAME,
     store: StoreOpt = None,
     json: JsonOpt = False,
 ) -> None:
     """List the models in the store.
 
-    Example: ingot list
+    Example: ingot list 'llama*' --sort size
     """
+    from cli.views.console import out, out_json, talk, warn
+    from store.errors import UsageError
+    from store.text import printable
+
+    if sum((names, json or history)) > 1:
+        message = "`--names` goes with neither `--json` nor `--history`"
+        raise UsageError(message, code="E_USAGE")
+    if history and sort is not ModelSort.NAME:
+        message = "`--sort` goes without `--history`, where the latest comes first"
+        raise UsageError(message, code="E_USAGE")
+    opened = existing_store(store)
     if history:
         from cli.commands.former import list_former
 
-        list_former(prefix, existing_store(store), json=json)
+        list_former(pattern, opened, json=json)
         return
-    import time
-
-    from cli.views.console import out, out_json, warn
-    from cli.views.table import table
-    from cli.views.text import ago, rfc3339
-    from store.text import size
-
-    found, problems = _readable(prefix, existing_store(store))
+    found, problems = _readable(pattern, opened)
     for problem in problems:
         warn(f"{problem}; `ingot verify` tells more")
-    if json:
-        models = [
-            {
-                "name": str(model.name),
-                "digest": str(model.digest),
-                "size": manifest.nbytes,
-                "modified": rfc3339(model.mtime_ns),
-            }
-            for model, manifest in found
-        ]
-        out_json("list", {"models": models, "problems": problems})
+    if sort is ModelSort.SIZE:
+        found.sort(key=lambda pair: -pair[1].nbytes)
+    elif sort is ModelSort.MODIFIED:
+        found.sort(key=lambda pair: -pair[0].mtime_ns)
+    if pattern and not found:
+        talk(f"no model matches `{printable(pattern)}`")
+    if names:
+        out(str(model.name) for model, _ in found)
         return
-    now = time.time()
-    rows = [
-        (str(model.name), model.digest.short, size(manifest.nbytes), ago(model.mtime_ns, now))
-        for model, manifest in found
-    ]
-    out(table([("NAME", "ID", "SIZE", "MODIFIED"), *rows]))
+    from cli.views.models import list_document, list_lines
+    from importer.models.summary import summary_of
+
+    rows = [(*pair, summary_of(opened, pair[1].config)) for pair in found]
+    if json:
+        out_json("list", {"models": list_document(rows), "problems": problems})
+    else:
+        out(list_lines(rows))
 
 
 def copy_model(
     source: Annotated[
         str,
         typer.Argument(
-            metavar="SOURCE", help="A model: NAME[:TAG], or NAME@ID of `list --history`."
+            metavar="SOURCE", help="A model: NAME[:TAG], ID, or NAME@ID of `list --history`."
         ),
     ],
     target: Annotated[str, typer.Argument(metavar="TARGET", help="The second name.")],
@@ -80,11 +94,14 @@ def copy_model(
     """
     from cli.views.console import out, out_json, talk
     from store import ModelName
+    from store.lookup import check_text, get_name
 
-    parsed = [ModelName.parse(one) for one in (source, target)[AT in source :]]
+    given = ModelName.parse(target)
+    if AT not in source:
+        check_text(source)
     opened = existing_store(store)
     former = find_former(opened, source) if AT in source else None
-    names = former.name if former else parsed[0], parsed[-1]
+    names = former.name if former else get_name(opened.catalog, source), given
     found = former or opened.catalog.get(names[0])
     with opened.writing("") as writer:
         replaced = (
@@ -105,32 +122,46 @@ def copy_model(
 
 def remove_models(
     names: Annotated[
-        list[str], typer.Argument(metavar="NAME...", help="Models whose names to remove.")
+        list[str],
+        typer.Argument(metavar="NAME...", help="Models whose names to remove, or globs."),
     ],
     store: StoreOpt = None,
     json: JsonOpt = False,
 ) -> None:
     """Remove models by name; `ingot gc` then frees what no other model needs.
 
-    Example: ingot rm llama:backup
+    Never asks. Example: ingot rm llama:backup 'test-*'
     """
-    from cli.views.console import out, out_json
+    from cli.views.console import out, out_json, talk
     from store import ModelName
+    from store.lookup import is_glob, names_to_remove
+    from store.sharing import only_of
+    from store.text import count, size
 
-    parsed = list(dict.fromkeys(ModelName.parse(name) for name in names))
+    for one in names:
+        if not is_glob(one):
+            ModelName.parse(one)
     opened = existing_store(store)
-    opened.remove(parsed)
+    removed = names_to_remove(opened.catalog, names)
+    free = only_of(opened.catalog, removed)
+    opened.remove(removed)
+    nbytes = sum(ref.size for ref in free.values())
     if json:
-        out_json("rm", {"removed": [str(name) for name in parsed]})
-    else:
-        out(f"deleted '{name}'" for name in parsed)
+        freed = {"blobs": len(free), "bytes": nbytes}
+        out_json("rm", {"removed": [str(name) for name in removed], "to_free": freed})
+        return
+    if free:
+        blobs = count(len(free), "blob")
+        talk(f"{size(nbytes)} in {blobs} became free; `ingot gc` removes them")
+    out(f"deleted '{name}'" for name in removed)
 
 
 def _readable(
-    prefix: str, store: Store
+    pattern: str, store: Store
 ) -> tuple[list[tuple[StoredManifest, Manifest]], list[str]]:
     from store import IngotError
     from store.errors import in_words
+    from store.lookup import is_chosen
 
     found, problems = [], []
     for entry in store.catalog.entries():
@@ -138,7 +169,7 @@ def _readable(
             path = entry.path.relative_to(store.layout.root)
             problems.append(f"`{path}` is not a manifest: {entry.why}")
             continue
-        if not str(entry.name).lower().startswith(prefix.lower()):
+        if not is_chosen(entry.name, pattern):
             continue
         try:
             model = store.catalog.find(entry.name)

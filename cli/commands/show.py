@@ -26,7 +26,14 @@ def show(
         str,
         typer.Argument(metavar="[GLOB]", help="Which tensors --tensors or --quality show."),
     ] = "*",
-    sort: Annotated[Sort | None, typer.Option(help="The order of the tensors.")] = None,
+    sort: Annotated[
+        Sort | None,
+        typer.Option(
+            metavar="ORDER",
+            help="The order of the tensors: name, size, and with --quality sqnr, zeroed or "
+            "clipped.",
+        ),
+    ] = None,
     quality: Annotated[
         bool,
         typer.Option("--quality", help="Show what quantizing cost, the worst tensors first."),
@@ -66,8 +73,8 @@ def show(
     from cli.views.console import out, out_json, talk
     from cli.views.description import document, lines, tensor_lines
     from importer.models.description import describe
-    from store import ModelName
     from store.errors import UsageError
+    from store.lookup import check_text, get_name
     from store.text import printable
 
     raw = {
@@ -87,9 +94,9 @@ def show(
         raise UsageError("GLOB needs `--tensors` or `--quality`", code="E_USAGE")
     if sort is Sort.ERROR and not quality:
         raise UsageError("`--sort error` needs `--quality`", code="E_USAGE")
-    wanted = ModelName.parse(name)
+    check_text(name)
     with existing_store(store) as opened:
-        model = describe(opened, wanted)
+        model = describe(opened, get_name(opened.catalog, name))
         if quality:
             _print_quality(opened, model, glob, sort, json=json)
             return

@@ -67,28 +67,30 @@ def verify(
     Example: ingot verify --quick
     Example: ingot verify llama --source ./Llama-3.2-1B
     """
+    from functools import partial
+
     from cli.views.progress import listening
     from importer.events import Verified
     from importer.sources.location import parse_source
-    from store import ModelName
     from store.errors import UsageError
+    from store.lookup import check_text, find_name, get_name
     from store.verify import verify as verify_store
 
-    parsed = [ModelName.parse(name) for name in names or ()]
-    if source is not None and len(parsed) != 1:
+    if source is not None and len(names or ()) != 1:
         message = (
             f"`--source` needs exactly one NAME to {'repair' if repair else 'compare with'}"
         )
         raise UsageError(message, code="E_USAGE", hint="ingot verify NAME --source SOURCE")
-    if export is not None and (len(parsed) != 1 or source is not None or repair):
+    if export is not None and (len(names or ()) != 1 or source is not None or repair):
         message = "`--export` needs exactly one NAME, and neither `--source` nor `--repair`"
         raise UsageError(message, code="E_USAGE", hint="ingot verify NAME --export DEST")
+    for name in names or ():
+        check_text(name)
     with existing_store(store) as opened:
-        for name in parsed:
-            opened.catalog.check_exists(name)
+        parsed = [get_name(opened.catalog, name) for name in names or ()]
         original = None
         if source is not None:
-            original = parse_source(source, lambda one: opened.catalog.find(one) is not None)
+            original = parse_source(source, partial(find_name, opened.catalog))
         with listening() as listen:
             workers = threads(jobs)
             report = verify_store(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 from collections.abc import Callable
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from store import ModelName
-from store.errors import IngotError, NotFoundError, UsageError
+from store.errors import NotFoundError, UsageError
 from store.paths import why_unsafe
 from store.text import printable
 
@@ -60,7 +59,7 @@ Source = Path | HubRepository | StoredModel
 
 def parse_source(
     text: str,
-    is_stored: Callable[[ModelName], bool] = lambda _: False,
+    stored: Callable[[str], ModelName | None] = lambda _: None,
     directory: Path = Path(),
 ) -> Source:
     """Parse the name of a source: `hf:org/repo[@revision]`, `hf.co/org/repo`, a URL, a path.
@@ -69,11 +68,12 @@ def parse_source(
 
     Args:
         text: as it was typed.
-        is_stored: whether the store has a model of a name.
+        stored: returns the stored model that a text means, or None.
         directory: that relative paths are from.
 
     Raises:
-        UsageError: an address that is not that of a model repository.
+        UsageError: an address that is not that of a model repository, or several stored models
+            have such an ID.
         NotFoundError: nothing like this exists, but it looks like a repository's name.
     """
     if not text:  # as of `"$UNSET"`: not the current directory
@@ -82,10 +82,9 @@ def parse_source(
     if os.path.lexists(path):
         return path
     if not text.startswith(_NEVER_STORED):
-        with contextlib.suppress(IngotError):
-            name = ModelName.parse(text)
-            if is_stored(name):
-                return StoredModel(name)
+        name = stored(text)
+        if name is not None:
+            return StoredModel(name)
     address, variant = _split_variant(text)
     if text.startswith("hf:"):
         repository, at, revision = address[3:].removeprefix("//").partition("@")

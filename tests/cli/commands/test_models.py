@@ -8,6 +8,8 @@ from tests.check_store import check_store, manifest_digest, manifest_path, snaps
 from tests.cli.runner import DIGEST, RFC3339, run
 from tests.importer.builders import MODELS
 
+HEAD = ["NAME", "ID", "SIZE", "MODIFIED", "TYPE", "PARAMETERS", "ARCHITECTURE"]
+
 
 def names(store):
     return [found["name"] for found in run("list", "--json", store=store).document["models"]]
@@ -15,12 +17,7 @@ def names(store):
 
 def test_an_empty_store_lists_nothing(store):
     store.mkdir()
-    assert run("list", store=store).succeeded().stdout.split() == [
-        "NAME",
-        "ID",
-        "SIZE",
-        "MODIFIED",
-    ]
+    assert run("list", store=store).succeeded().stdout.split() == HEAD
     assert names(store) == []
     assert list(store.iterdir()) == []
 
@@ -28,7 +25,7 @@ def test_an_empty_store_lists_nothing(store):
 def test_models_are_listed_as_ollama_lists_them(filled_store):
     lines = run("list", store=filled_store).succeeded().stdout.splitlines()
 
-    assert lines[0].split() == ["NAME", "ID", "SIZE", "MODIFIED"]
+    assert lines[0].split() == HEAD
     assert lines[1].split()[:4] == [
         "kept:latest",
         manifest_digest(filled_store, "kept")[7:19],
@@ -148,7 +145,11 @@ def test_several_names_are_removed_or_none(filled):
     assert names(filled) == before
 
     document = run("rm", "kept", "moe:v1", "--json", store=filled).succeeded().document
-    assert document == {"schema": "ingot.rm/1", "removed": ["kept:latest", "moe:v1"]}
+    assert document["removed"] == ["kept:latest", "moe:v1"]
+    assert document["to_free"] == {
+        "blobs": len(list((filled / "blobs").iterdir())),
+        "bytes": sum(path.stat().st_size for path in (filled / "blobs").iterdir()),
+    }
     assert names(filled) == []
 
 

@@ -1,0 +1,119 @@
+"""What a store takes of the disk, in words and as a document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from cli.views.gc import gc_document
+from cli.views.table import facts, table, terminal_width
+from store import Store
+from store.text import count, size
+from store.usage import ModelUsage, Usage
+
+_BAR: Final = 20
+_NAMED: Final = 3
+"""Names that are given of those that a model shares blobs with, where there is room."""
+_WIDE: Final = 120
+
+
+def usage_lines(store: Store, usage: Usage, kernels: tuple[Path, int] | None) -> Iterator[str]:
+    """Yield the lines that `df` prints."""
+    if usage.models:
+        largest = max(model.apparent for model in usage.models)
+        rows = [("NAME", "SIZE", "OWN", "SHARED", "", "SHARED WITH")]
+        by_size = sorted(usage.models, key=lambda one: (-one.apparent, str(one.stored.name)))
+        for model in by_size:
+            own, shared = model.sharing.own, model.sharing.shared
+            numbers = size(model.apparent), size(own), size(shared)
+            picture = _picture(model, largest)
+            rows.append((str(model.stored.name), *numbers, picture, _partners(model)))
+        yield from table(rows, right=(1, 2, 3), spare=(4,), cut=(5, 0))
+        yield ""
+        if (terminal_width() or _BAR * 5) >= _BAR * 4:
+            yield "█ own: `ingot rm` and `ingot gc` would free it   ░ shared"
+            yield ""
+    yield from facts(_totals(store, usage, kernels), 0)
+
+
+def _picture(model: ModelUsage, largest: int) -> str:
+    full = round(_BAR * model.apparent / max(largest, 1))
+    own = round(full * model.sharing.own / max(model.apparent, 1))
+    return "█" * own + "░" * (full - own)
+
+
+def _partners(model: ModelUsage) -> str:
+    partners = model.sharing.partners
+    most = _NAMED if (terminal_width() or _WIDE) >= _WIDE else 1
+    named = [f"{one.name} ({size(one.nbytes)})" for one in partners[:most]]
+    if len(partners) > most:
+        named.append(f"{len(partners) - most} more")
+    return ", ".join(named)
+
+
+def _totals(
+    store: Store, usage: Usage, kernels: tuple[Path, int] | None
+) -> Iterator[tuple[str, str]]:
+    free = usage.free
+    yield "store", str(store.layout.root)
+    saved = usage.apparent - usage.nbytes
+    models = count(len(usage.models), "model")
+    saves = f", where sharing saves {size(saved)}" if saved else ""
+    yield "models", f"{models}, {size(usage.nbytes)} in {count(usage.blobs, 'blob')}{saves}"
+    if free.blobs:
+        blobs = count(len(free.blobs), "blob")
+        yield "unnamed", f"{size(usage.unnamed)} in {blobs} that no model names"
+    for writer in free.unfinished:
+        going = f", {size(writer.pinned_bytes)} of finished blobs" if writer.blobs else ""
+        what = f"of {writer.purpose}, " if writer.purpose else ""
+        yield "unfinished", f"{what}{size(writer.nbytes)} of partial files{going}"
+    if free.quarantined:
+        files = count(len(free.quarantined), "corrupt blob")
+        yield "quarantine", f"{size(usage.quarantined)} in {files}"
+    if free.kept:
+        yield "in use", f"by {count(len(free.kept), 'writer')}, whose blobs gc keeps"
+    yield (
+        "gc frees",
+        "nothing before what cannot be read is gone"
+        if usage.problems
+        else (size(free.nbytes) if not free.is_empty else "nothing"),
+    )
+    caches = [f"{size(usage.memo)} of {store.layout.memo.name}"]
+    if kernels is not None and kernels[1]:
+        caches.append(f"{size(kernels[1])} of compiled kernels in {kernels[0]}")
+    yield "caches", "; ".join(caches)
+    yield "disk", f"{size(store.fs.free(store.layout.root).nbytes)} free"
+
+
+def usage_document(
+    store: Store, usage: Usage, kernels: tuple[Path, int] | None
+) -> dict[str, object]:
+    """Return what `df --json` prints."""
+    caches = [{"path": str(store.layout.memo), "bytes": usage.memo}]
+    if kernels is not None:
+        caches.append({"path": str(kernels[0]), "bytes": kernels[1]})
+    return {
+        "store": str(store.layout.root),
+        "models": [
+            {
+                "name": str(model.stored.name),
+                "digest": str(model.stored.digest),
+                "size": model.apparent,
+                "own": model.sharing.own,
+                "shared": model.sharing.shared,
+                "shared_with": [
+                    {"name": str(one.name), "bytes": one.nbytes}
+                    for one in model.sharing.partners
+                ],
+            }
+            for model in usage.models
+        ],
+        "apparent": usage.apparent,
+        "blobs": usage.blobs,
+        "bytes": usage.nbytes,
+        "gc": None if usage.problems else gc_document(usage.free),
+        "caches": caches,
+        "free": store.fs.free(store.layout.root).nbytes,
+        "problems": list(usage.problems),
+    }

@@ -1,0 +1,186 @@
+"""Which model a text means: an exact name, or else the beginning of a digest."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+from typing import Final
+
+from store.catalog import Catalog, StoredManifest
+from store.errors import IngotError, NotFoundError, UsageError
+from store.names import ModelName
+from store.text import printable
+
+_ID: Final = re.compile(r"(?:sha256[:-])?([0-9a-f]{4,64})")
+_GLOB: Final = re.compile(r"[*?]|\[[^\]]+\]")
+_SHOWN: Final = 8
+
+
+def find_name(catalog: Catalog, text: str) -> ModelName | None:
+    """Return the name of the model that a text means, or None where there is none.
+
+    An exact name wins. Else an ID, which is at least 4 digits of the digest of a manifest, with
+    or without `sha256:`, means the first of the names that this manifest has.
+
+    Raises:
+        UsageError: several models have such an ID.
+    """
+    name = _parsed(text)
+    if name is not None:
+        if catalog.fs.status(catalog.path(name)) is not None:
+            return name
+        # Other programs write the default host and namespace as they were typed.
+        for other in _names(catalog):
+            if str(other) == str(name):
+                return other
+    return _by_id(catalog, text)
+
+
+def get_name(catalog: Catalog, text: str) -> ModelName:
+    """Return the name of the model that a text means.
+
+    Raises:
+        NotFoundError: there is none; the hint has a name that may have been meant.
+        UsageError: the text is neither a name nor an ID, or several models have such an ID.
+    """
+    found = find_name(catalog, text)
+    if found is not None:
+        return found
+    check_text(text)
+    raise not_found(catalog, [text])
+
+
+def check_text(text: str) -> None:
+    """Make sure that a text may be a name or an ID.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    if not _ID.fullmatch(text.lower()):
+        ModelName.parse(text)
+
+
+def names_to_remove(catalog: Catalog, texts: Iterable[str]) -> list[ModelName]:
+    """Return the models that have some names, or match globs such as `llama*`.
+
+    Here an ID means nothing: it is not a name that could be removed.
+
+    Raises:
+        NotFoundError: some are not there; all of them are named.
+        UsageError: a text is neither a name nor a glob.
+    """
+    found: dict[ModelName, None] = {}
+    unknown = []
+    for text in texts:
+        if is_glob(text):
+            names = [name for name in _names(catalog) if matches(name, text)]
+        else:
+            names = [ModelName.parse(text)]
+            try:
+                catalog.check_removable(names[0])
+            except NotFoundError:
+                names = []
+        if not names:
+            unknown.append(text)
+        found |= dict.fromkeys(names)
+    if unknown:
+        raise not_found(catalog, unknown)
+    return list(found)
+
+
+def is_chosen(name: ModelName, text: str) -> bool:
+    """Return whether a glob matches a name, or a name begins with a text."""
+    if str(name).lower().startswith(text.lower()):
+        return True
+    return is_glob(text) and matches(name, text)
+
+
+def is_glob(text: str) -> bool:
+    """Return whether a text has what no name has: `*`, `?` or a set in brackets."""
+    return _GLOB.search(text) is not None
+
+
+def matches(name: ModelName, glob: str) -> bool:
+    """Return whether a glob matches a name, with its tag or, where that is usual, without.
+
+    Case does not count, as in names.
+    """
+    full = str(name).lower()
+    texts = {full, full.removesuffix(":latest")}
+    return any(fnmatchcase(text, glob.lower()) for text in texts)
+
+
+def not_found(catalog: Catalog, texts: list[str]) -> NotFoundError:
+    """Return the error that says which models are not there, and what may have been meant."""
+    shown = ", ".join(f"`{_shown(text)}`" for text in texts)
+    near = _near(catalog, texts[0]) if len(texts) == 1 else None
+    return NotFoundError(
+        f"model{'s' if len(texts) > 1 else ''} {shown} not found",
+        code="E_NOT_FOUND",
+        hint=None if near is None else f"Did you mean `{near}`?",
+    )
+
+
+def _shown(text: str) -> str:
+    name = None if is_glob(text) else _parsed(text)
+    return str(name) if name is not None and not text.startswith("sha256") else printable(text)
+
+
+def _parsed(text: str) -> ModelName | None:
+    try:
+        return ModelName.parse(text)
+    except UsageError:
+        return None
+
+
+def _by_id(catalog: Catalog, text: str) -> ModelName | None:
+    match = _ID.fullmatch(text.lower())
+    if match is None:
+        return None
+    found: dict[str, ModelName] = {}
+    for stored in _manifests(catalog):
+        if (digest := stored.digest.hex).startswith(match[1]):
+            found.setdefault(digest, stored.name)
+    if len(found) > 1:
+        candidates = [f"`{name}` ({digest[:12]})" for digest, name in found.items()]
+        more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        raise UsageError(
+            f"`{text}` is the ID of {len(found)} models: "
+            f"{', '.join(candidates[:_SHOWN])}{more}",
+            code="E_ID_AMBIGUOUS",
+            hint="Give more digits, or the name",
+        )
+    return next(iter(found.values()), None)
+
+
+def _near(catalog: Catalog, text: str) -> ModelName | None:
+    """Return a name that may have been meant."""
+    with contextlib.suppress(UsageError):  # of several models
+        if (found := _by_id(catalog, text)) is not None:
+            return found
+    names = {str(name): name for name in _names(catalog)}
+    wanted = None if is_glob(text) else _parsed(text)
+    if wanted is not None:
+        for name in names.values():  # the tag was forgotten, or is another one
+            if name.parts[:-1] == wanted.parts[:-1]:
+                return name
+    from difflib import get_close_matches  # noqa: PLC0415 - few names are mistyped
+
+    usual = ":latest"  # which makes all names alike
+    short = {spelled.removesuffix(usual): name for spelled, name in names.items()}
+    close = get_close_matches(text.removesuffix(usual), list(short), 1)
+    return short[close[0]] if close else None
+
+
+def _names(catalog: Catalog) -> Iterator[ModelName]:
+    return (entry.name for entry in catalog.entries() if entry.name is not None)
+
+
+def _manifests(catalog: Catalog) -> Iterator[StoredManifest]:
+    """Yield the manifests that can be read; what is wrong with others is verify's to tell."""
+    for name in _names(catalog):
+        with contextlib.suppress(IngotError, OSError):
+            if (stored := catalog.find(name)) is not None:
+                yield stored
