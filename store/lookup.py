@@ -11,7 +11,7 @@ from typing import Final
 from store.catalog import Catalog, StoredManifest
 from store.errors import IngotError, NotFoundError, UsageError
 from store.names import ModelName
-from store.text import printable
+from store.text import meant, printable
 
 _ID: Final = re.compile(r"(?:sha256[:-])?([0-9a-f]{4,64})")
 _GLOB: Final = re.compile(r"[*?]|\[[^\]]+\]")
@@ -166,12 +166,10 @@ def _near(catalog: Catalog, text: str) -> ModelName | None:
         for name in names.values():  # the tag was forgotten, or is another one
             if name.parts[:-1] == wanted.parts[:-1]:
                 return name
-    from difflib import get_close_matches  # noqa: PLC0415 - few names are mistyped
-
     usual = ":latest"  # which makes all names alike
     short = {spelled.removesuffix(usual): name for spelled, name in names.items()}
-    close = get_close_matches(text.removesuffix(usual), list(short), 1)
-    return short[close[0]] if close else None
+    near = meant(text.removesuffix(usual), short)
+    return None if near is None else short[near]
 
 
 def _names(catalog: Catalog) -> Iterator[ModelName]:

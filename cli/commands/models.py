@@ -130,7 +130,10 @@ def remove_models(
 ) -> None:
     """Remove models by name; `ingot gc` then frees what no other model needs.
 
-    Never asks. Example: ingot rm llama:backup 'test-*'
+    Never asks.
+
+    Example: ingot rm llama:backup
+    Example: ingot rm 'test-*'
     """
     from cli.views.console import out, out_json, talk
     from store import ModelName
