@@ -9,7 +9,7 @@ from tests.importer.builders import MODELS
 
 
 def test_a_store_that_is_not_there_is_not_found(store):
-    assert "does not exist" in run("df", store=store).failed(9)
+    assert "there is no store" in run("df", store=store).failed(9)
     assert not store.exists()
 
 
