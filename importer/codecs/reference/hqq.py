@@ -6,10 +6,15 @@ from typing import Final
 
 import numpy as np
 
-from importer.codecs.reference import Bits, Codes
+from importer.codecs.reference import Bits, Codes, Floats
 from importer.codecs.reference.floats import narrow, rounded, widen
+from importer.codecs.reference.ggml.quantize.rounding import away, total
 
 _BYTE: Final = 8
+_LARGEST_SCALE: Final = np.float32(2e4)
+_BETA: Final = 10.0
+_KAPPA: Final = 1.01
+_EXPONENT: Final = np.float32(0.7) - np.float32(1)
 
 
 def unpack(packed: Codes, row: int, packed_rows: int, bits: int) -> Codes:
@@ -37,3 +42,48 @@ def decode(codes: Codes, scales: Bits, zeros: Bits, dtype: str) -> Bits:
     if (is_nan := np.isnan(values)).any():
         values[is_nan] = np.nan
     return narrow(values, dtype)
+
+
+def encode(values: Floats, bits: int, steps: int) -> tuple[Codes, Floats, Floats, list[float]]:
+    """Return codes, scales, zero points, and the sum of the errors before each step.
+
+    `quantize` and `optimize_weights_proximal_legacy` of mistralrs-quant/src/hqq: float32
+    throughout, but for the power, which is rounded to float32 from float64, as glibc does.
+    Sums are in the order of the rows.
+
+    Args:
+        values: of shape (group size, groups): each column is a group.
+        bits: of a code.
+        steps: of the search for zero points.
+    """
+    last_code = np.float32((1 << bits) - 1)
+    low, high = values.min(axis=0), values.max(axis=0)
+    scales = np.clip(np.float32(1) / (high - low) * last_code, 0, _LARGEST_SCALE)
+    zeros = -low * scales
+    beta = _BETA
+    errors = []
+    for _ in range(steps):
+        placed = _codes(values, scales, zeros, last_code)
+        rest = values - (placed - zeros) / scales
+        size = np.abs(rest)
+        errors.append(float(size.sum(dtype=np.float64)))
+        power = (size.astype(np.float64) ** float(_EXPONENT)).astype(np.float32)
+        shrunk = np.sign(rest) * np.fmax(size - np.float32(1 / beta) * power, np.float32(0))
+        wanted = placed - (values - shrunk) * scales
+        zeros = total(wanted) * np.float32(1 / len(values))
+        beta *= _KAPPA
+    codes = _codes(values, scales, zeros, last_code).astype(np.uint8)
+    return codes, np.float32(1) / scales, zeros, errors
+
+
+def pack(codes: Codes, bits: int) -> Codes:
+    """Undo `unpack`, of all rows: return rows of bytes."""
+    parts = codes.reshape(_BYTE // bits, -1, codes.shape[1])
+    packed = np.zeros(parts.shape[1:], np.uint8)
+    for part in parts:
+        packed = (packed << np.uint8(bits % _BYTE)) | part
+    return packed
+
+
+def _codes(values: Floats, scales: Floats, zeros: Floats, last_code: np.float32) -> Floats:
+    return np.clip(away(values * scales + zeros), np.float32(0), last_code)

@@ -7,15 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from importer.codecs.base import KernelSpec, Operation, Runtime, Shape, Span
+from importer.codecs.base import Encoded, KernelSpec, Operation, Part, Runtime, Shape, Span
 from store.fs import Buffer
+from store.tensorblob import WEIGHT
 
 BLOCK: Final = 32
 """Elements of a block; a tensor's last one may be filled up with zeros."""
 BLOCK_BYTES: Final = 33
-_LARGEST: Final = 416
-"""A block's scale is a fraction of this: what the crate float8 0.7.0 calls the largest number
-of E4M3, which is 448."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +48,44 @@ class F8Q8:
         """Return the values."""
         import numpy as np  # noqa: PLC0415 - a plan needs no numpy
 
-        from importer.codecs.reference.minifloats import E4M3_VALUES  # noqa: PLC0415
+        from importer.codecs.reference import f8q8  # noqa: PLC0415
 
         blocks = np.frombuffer(arrays[0], np.uint8).reshape(-1, BLOCK_BYTES)
-        scales = E4M3_VALUES[blocks[:, 0]] / np.float32(_LARGEST)
-        values = blocks[:, 1:].view(np.int8) * scales[:, None]
+        values = f8q8.decode(blocks).reshape(-1)
         start = elements.start % BLOCK
-        return values.reshape(-1)[start : start + len(elements)].view(np.uint8).data
+        return values[start : start + len(elements)].view(np.uint8).data
+
+    def kernels(self, operation: Operation) -> tuple[KernelSpec, ...]:  # noqa: ARG002
+        """Return none."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class F8Q8Encoder:
+    """Makes blocks of tensors that blocks fill."""
+
+    dtype: str = field(default="F32", init=False)
+    is_lossless: bool = field(default=False, init=False)
+
+    def parts(self, shape: Shape) -> tuple[Part, ...]:
+        """Return one part, the blocks."""
+        return (Part(WEIGHT, "U8", (math.prod(shape) // BLOCK * BLOCK_BYTES,)),)
+
+    def unit(self, shape: Shape) -> int:  # noqa: ARG002 - the contract
+        """Return the elements of a block."""
+        return BLOCK
+
+    def encode(self, values: Buffer, runtime: Runtime) -> Encoded:  # noqa: ARG002
+        """Quantize a whole number of blocks."""
+        import numpy as np  # noqa: PLC0415 - a plan needs no numpy
+
+        from importer.codecs.reference import f8q8, floats  # noqa: PLC0415
+
+        bits = floats.read(values, self.dtype)
+        with np.errstate(all="ignore"):
+            blocks = f8q8.encode(floats.widen(bits, self.dtype).reshape(-1, BLOCK))
+        nonfinite = floats.count_nonfinite(bits, self.dtype)
+        return Encoded((blocks.reshape(-1).data,), nonfinite)
 
     def kernels(self, operation: Operation) -> tuple[KernelSpec, ...]:  # noqa: ARG002
         """Return none."""

@@ -1,7 +1,7 @@
 """Affine quantization, compiled: `reference/affine.py`, for finite values and scales.
 
-The extremes of a group are found among integers that are ordered as the floats are: bits of
-negative values are flipped. All else is the same float32 operations.
+The extremes of a group are found among integers (`extremes`). All else is the same float32
+operations.
 """
 
 # ruff: noqa: PLR0913, PLR0917 - a kernel has as many parameters as arrays
@@ -12,11 +12,11 @@ from typing import Final
 
 import numpy as np
 
+from importer.codecs.kernels.compiled.extremes import find_keys, join_spans, key_of
 from importer.codecs.kernels.compiled.floats import narrow, widen
 from importer.codecs.kernels.compiled.jit import Array, Flag, jit
 from importer.codecs.kernels.compiled.lanes import blocks, columns, pack, unpack
 
-_UNIT: Final = 32
 _ROUNDER: Final = np.float32(2**23)
 """Added to a float32 between 0 and 2 ** 22, leaves the nearest integer in the low bits."""
 
@@ -60,9 +60,9 @@ def encode(
         block = source[first : first + len(codes)]
         part = slice(first, first + len(block))
         rows = spans[first * spans_of_group :][: len(block) * spans_of_group]
-        _find_keys(rows, is_wide, high, low)
+        find_keys(rows, is_wide, high, low)
         if spans_of_group > 1:
-            _join_spans(high, low, len(block))
+            join_spans(high, low, len(block))
         _find_scales(
             high, low, is_half, is_wide, last_code, smallest_step, scale, bias, left[part]
         )
@@ -74,28 +74,6 @@ def encode(
         else:
             _find_codes(block, is_half, is_wide, scale, bias, last_code, codes)
             pack(lanes, bits, is_rare, words[first * group_words :][: len(block) * group_words])
-
-
-@jit
-def _find_keys(rows: Array, is_wide: Flag, high: Array, low: Array) -> None:
-    """Find the extremes of rows of 32 or 64."""
-    length = columns(rows, _UNIT, 2)
-    for row in range(rows.shape[0]):
-        # Not from a constant: x86 would make each row wait for the result of the last one.
-        top = _key(rows[row, 0], is_wide)
-        bottom = top
-        for i in range(length):
-            key = _key(rows[row, i], is_wide)
-            top, bottom = max(top, key), min(bottom, key)
-        high[row], low[row] = top, bottom
-
-
-@jit
-def _join_spans(high: Array, low: Array, groups: int) -> None:
-    """Join the extremes of two rows that are one group."""
-    for i in range(groups):
-        high[i] = max(high[2 * i], high[2 * i + 1])
-        low[i] = min(low[2 * i], low[2 * i + 1])
 
 
 @jit
@@ -122,16 +100,6 @@ def _find_codes(
 
 
 @jit
-def _key(bits: np.integer, is_wide: Flag) -> np.signedinteger:
-    """Return an integer that is ordered as the float of `bits`; its own inverse."""
-    if is_wide is None:
-        key = np.int16(bits)
-        return np.int16(key ^ np.int16(np.int16(key >> np.int16(15)) & np.int16(0x7FFF)))
-    wide = np.int32(bits)
-    return np.int32(wide ^ np.int32(np.int32(wide >> np.int32(31)) & np.int32(0x7FFF_FFFF)))
-
-
-@jit
 def _find_scales(
     high: Array,
     low: Array,
@@ -146,8 +114,8 @@ def _find_scales(
     # An F16 that is not finite is widened to a number.
     infinity = np.float32(np.inf) if is_half is None else np.float32(2**16)
     for i in range(left.size):
-        top = widen(_key(high[i], is_wide), is_half, is_wide)
-        bottom = widen(_key(low[i], is_wide), is_half, is_wide)
+        top = widen(key_of(high[i], is_wide), is_half, is_wide)
+        bottom = widen(key_of(low[i], is_wide), is_half, is_wide)
         is_low = abs(bottom) > abs(top)
         edge = bottom if is_low else top
         step = np.float32(np.float32(top - bottom) / last_code)
