@@ -20,7 +20,8 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "time with `--wait SECONDS`",
         "E_EXHAUSTED": "Use fewer `--jobs`",
         "E_EXPORT_LOSSY": "Leave `--strict` out; `--dry-run` lists what is lost",
-        "E_EXPORT_TYPE": "`--to mlx` has the store's types; `--dtype` gives every float a type",
+        "E_EXPORT_TYPE": "`--to mlx` has the store's types, `--to uqff` those of mistral.rs; "
+        "`--dtype` gives every float a type",
         "E_GC_REFUSED": "gc must know every root: create that model again, or remove its name "
         "with `ingot rm`",
         "E_GROUP_FIXED": "Leave `--group-size` out",

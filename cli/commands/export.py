@@ -31,6 +31,7 @@ class Format(StrEnum):
 
     HF = "hf"
     MLX = "mlx"
+    UQFF = "uqff"
 
 
 @unique
@@ -60,7 +61,8 @@ def export(
         Format,
         typer.Option(
             "--to",
-            help="The format: hf is what from_pretrained loads, mlx what mlx_lm.load loads.",
+            help="The format: hf is what from_pretrained loads, mlx what mlx_lm.load loads, "
+            "uqff what mistral.rs loads.",
         ),
     ],
     quantize: Annotated[
@@ -69,13 +71,14 @@ def export(
             "--quantize",
             "-q",
             metavar="TYPE",
-            help="With --to mlx, quantize to a type of `ingot create`, as mlx_lm.convert does.",
+            help="With --to mlx, quantize to a type of `ingot create`, as mlx_lm.convert does; "
+            "with --to uqff to a type of mistral.rs, or to several with commas between them.",
         ),
     ] = None,
     group_size: Annotated[
         int | None,
         typer.Option(
-            "--group-size", metavar="N", help="Group size of an int type: 32, 64 or 128."
+            "--group-size", metavar="N", help="Group size of an int or AFQ type: 32, 64 or 128."
         ),
     ] = None,
     recipe: Annotated[
@@ -96,7 +99,8 @@ def export(
         typer.Option(
             "--shard-size",
             metavar="SIZE",
-            help="Bytes of weights in a file, at most, such as 2GB; 5 GB by default.",
+            help="Bytes of weights in a file, at most, such as 2GB; by default what the "
+            "format's own program writes.",
         ),
     ] = None,
     variant: Annotated[

@@ -48,11 +48,13 @@ class ExportFile(NamedTuple):
         path: relative to the export, with `/`.
         nbytes: of the whole file.
         head: its first bytes, known before a weight is read; all of a document.
+        fixed: other bytes that are known then, each with its offset.
     """
 
     path: str
     nbytes: int
     head: bytes = b""
+    fixed: tuple[tuple[int, bytes], ...] = ()
 
 
 class Row(NamedTuple):
@@ -78,7 +80,7 @@ class WritePlan:
 
     Attributes:
         files: sorted bytewise by path.
-        pieces: that fill what the heads of the files leave, each byte once.
+        pieces: that fill what is not known of the files, each byte once.
         rows: one for each tensor of the model, sorted bytewise by name.
         left_out: what the model has and the export does not, and why.
         lossy: what the format cannot hold as the model has it, a sentence each.

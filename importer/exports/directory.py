@@ -11,7 +11,7 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Final, NoReturn, Self
@@ -62,7 +62,7 @@ class ExportDirectory:
 
     Example:
         >>> with ExportDirectory(fs, place) as directory:
-        ...     directory.make("config.json", len(data), data)
+        ...     directory.make("config.json", len(data), [(0, data)])
         ...     directory.commit("config.json", len(data))
         ...     directory.publish()
     """
@@ -101,13 +101,13 @@ class ExportDirectory:
         assert self._path is not None, "entered, and not published"
         return self._path
 
-    def make(self, path: str, nbytes: int, head: bytes = b"") -> None:
-        """Make a file of a size, with its first bytes.
+    def make(self, path: str, nbytes: int, known: Iterable[tuple[int, bytes]] = ()) -> None:
+        """Make a file of a size, with what is known of it.
 
         Args:
             path: relative, checked to be safe.
             nbytes: of the whole file.
-            head: that is known already.
+            known: offsets and the bytes that are there.
         """
         target = self._target(path)
         self._make_directories(target.parent)
@@ -115,7 +115,8 @@ class ExportDirectory:
         try:
             if nbytes >= _WORTH_RESERVING:
                 self.fs.reserve(file, nbytes)
-            self.fs.write_at(file, head, 0)
+            for offset, data in known:
+                self.fs.write_at(file, data, offset)
         finally:
             self.fs.close(file)
 

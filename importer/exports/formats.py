@@ -9,11 +9,13 @@ from typing import Final
 from importer.exports.base import ExportFormat
 from importer.exports.huggingface import HuggingFace
 from importer.exports.mlx import Mlx
+from importer.exports.uqff import Uqff
 
 FORMATS: Final[Mapping[str, ExportFormat]] = MappingProxyType(
     {
         "hf": HuggingFace(),
         "mlx": Mlx(),
+        "uqff": Uqff(),
     }
 )
 """By the word that chooses it."""

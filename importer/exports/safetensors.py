@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from importer.codecs.base import Part, Shape, Transcoder
@@ -21,12 +21,31 @@ _ORDER: Final = {dtype: number for number, dtype in enumerate(ITEM_BITS)}
 
 
 class Array(NamedTuple):
-    """One array of an export: what it is called, and the part of a tensor that it holds."""
+    """One array of an export: what it is called, and the part of a tensor that it holds.
+
+    Attributes:
+        rows: parts of the transcoder, alike, that follow each other in the array.
+    """
 
     name: str
     dtype: str
     shape: Shape
     nbytes: int
+    rows: int = 1
+
+
+class Constant(NamedTuple):
+    """An array whose bytes are known before a weight is read."""
+
+    name: str
+    dtype: str
+    shape: Shape
+    data: bytes
+
+    @property
+    def array(self) -> Array:
+        """The array that it is in a file."""
+        return Array(self.name, self.dtype, self.shape, len(self.data))
 
 
 class Weight(NamedTuple):
@@ -34,14 +53,16 @@ class Weight(NamedTuple):
 
     Attributes:
         name: of the tensor, for people.
-        arrays: one for each part that the transcoder makes.
+        arrays: of the parts that the transcoder makes, in their order.
         sources: alike in shape; of several, each is a slice of every array.
+        constants: what lies beside the arrays, and says what they are.
     """
 
     name: str
     arrays: tuple[Array, ...]
     sources: tuple[SourceTensor, ...]
     transcoder: Transcoder
+    constants: tuple[Constant, ...] = ()
 
     @classmethod
     def of(
@@ -69,7 +90,12 @@ class Weight(NamedTuple):
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
-        return sum(array.nbytes for array in self.arrays)
+        return sum(array.nbytes for array in self.all_arrays)
+
+    @property
+    def all_arrays(self) -> tuple[Array, ...]:
+        """What a file has of it."""
+        return (*self.arrays, *(constant.array for constant in self.constants))
 
 
 class Shard(NamedTuple):
@@ -89,11 +115,10 @@ class Shard(NamedTuple):
             count = len(weight.sources)
             for index, source in enumerate(weight.sources):
                 places = tuple(
-                    (
-                        self.offsets[array.name] + array.nbytes // count * index,
-                        array.nbytes // count,
-                    )
+                    (self.offsets[array.name] + nbytes * (index * array.rows + row), nbytes)
                     for array in weight.arrays
+                    for nbytes in (array.nbytes // (count * array.rows),)
+                    for row in range(array.rows)
                 )
                 extents = tuple(array.extent for array in source.arrays)
                 yield Piece(
@@ -101,8 +126,22 @@ class Shard(NamedTuple):
                 )
 
 
+def shard_name(stem: str, number: int, count: int) -> str:
+    """Return the path of a file, as huggingface_hub calls it.
+
+    Args:
+        number: from 1 on.
+    """
+    suffix = f"-{number:05d}-of-{count:05d}" if count > 1 else ""
+    return f"{stem}{suffix}.safetensors"
+
+
 def make_shards(
-    stem: str, weights: Iterable[Weight], size: int, metadata: Mapping[str, str]
+    stem: str,
+    weights: Iterable[Weight],
+    size: int,
+    metadata: Mapping[str, str],
+    name: Callable[[str, int, int], str] = shard_name,
 ) -> list[Shard]:
     """Share weights among files, in their order, as huggingface_hub does.
 
@@ -113,6 +152,7 @@ def make_shards(
         weights: sorted.
         size: bytes of arrays in a file, at most.
         metadata: of every file.
+        name: what a file is called, of the stem, its number from 1 on, and how many there are.
 
     Raises:
         InputError: two arrays would have one name.
@@ -135,7 +175,7 @@ def make_shards(
     _check_names(weight for shard in shards for weight in shard)
     count = len(shards)
     return [
-        _shard(f"{stem}{_suffix(number, count)}.safetensors", tuple(shard), metadata)
+        make_shard(name(stem, number, count), shard, metadata)
         for number, shard in enumerate(shards, 1)
     ]
 
@@ -184,13 +224,14 @@ def encode_header(arrays: Sequence[Array], metadata: Mapping[str, str]) -> bytes
     return struct.pack("<Q", len(text)) + text
 
 
-def _suffix(number: int, count: int) -> str:
-    return f"-{number:05d}-of-{count:05d}" if count > 1 else ""
+def make_shard(path: str, weights: Sequence[Weight], metadata: Mapping[str, str]) -> Shard:
+    """Return one file, with all weights; there may be none.
 
-
-def _shard(path: str, weights: tuple[Weight, ...], metadata: Mapping[str, str]) -> Shard:
+    Raises:
+        UnsupportedError: it would have a longer header than the format allows.
+    """
     arrays = sorted(
-        (array for weight in weights for array in weight.arrays),
+        (array for weight in weights for array in weight.all_arrays),
         key=lambda array: (-_ORDER[array.dtype], array.name.encode()),
     )
     head = encode_header(arrays, metadata)
@@ -205,13 +246,18 @@ def _shard(path: str, weights: tuple[Weight, ...], metadata: Mapping[str, str]) 
     for array in arrays:
         offsets[array.name] = offset
         offset += array.nbytes
-    return Shard(ExportFile(path, offset, head), weights, offsets)
+    fixed = tuple(
+        (offsets[constant.name], constant.data)
+        for weight in weights
+        for constant in weight.constants
+    )
+    return Shard(ExportFile(path, offset, head, fixed), tuple(weights), offsets)
 
 
 def _check_names(weights: Iterable[Weight]) -> None:
     seen: dict[str, str] = {}
     for weight in weights:
-        for array in weight.arrays:
+        for array in weight.all_arrays:
             if array.name in seen or array.name == METADATA:
                 other = seen.get(array.name, METADATA)
                 raise InputError(

@@ -9,8 +9,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from importer.codecs.base import KernelSpec, Runtime
+from importer.codecs.base import KernelSpec, Runtime, Transcoder
 from importer.codecs.runtime import prepare
+from importer.codecs.survey import survey_of
 from importer.engine.chunks import Read, cut_source
 from importer.engine.reader import ChunkReader
 from importer.events import Compiling, Listener, NoKernels, Wrote
@@ -76,7 +77,7 @@ def write_export(
     runtime = _prepare(plan, listen)
     stop = Stop()
     for file in plan.files:
-        directory.make(file.path, file.nbytes, file.head)
+        directory.make(file.path, file.nbytes, ((0, file.head), *file.fixed))
     writer = _Writer(directory, plan, runtime, stop, listen)
     jobs = sorted(_jobs(plan.pieces, hashed), key=lambda job: -job.nbytes)
     for _ in each(writer, jobs, threads, stop):
@@ -158,7 +159,7 @@ class _Writer:
     def _convert(
         self, piece: Piece, file: File, reader: ChunkReader, sha256: _BlobHash | None
     ) -> None:
-        transcoder, nonfinite = piece.transcoder, 0
+        transcoder, nonfinite = surveyed(piece, reader, self._runtime, self._stop.check), 0
         chunks = cut_source(transcoder, piece.shape, piece.extents, piece.places, CHUNK)
         for chunk in chunks:
             self._stop.check()
@@ -202,6 +203,25 @@ class _Writer:
         if begins:
             # The disk begins while we go on: else it would have all to do at the end.
             self._fs.start_sync(file, 0, 0)
+
+
+def surveyed(
+    piece: Piece, reader: ChunkReader, runtime: Runtime, check: Callable[[], None]
+) -> Transcoder:
+    """Return what converts a piece; for some types it is read once before.
+
+    Args:
+        check: called before each chunk is read; may raise.
+    """
+    survey = survey_of(piece.transcoder)
+    if survey is None:
+        return piece.transcoder
+    chunks = cut_source(piece.transcoder, piece.shape, piece.extents, piece.places, CHUNK)
+    for chunk in chunks:
+        check()
+        arrays = reader.read(chunk, memoryview(bytearray(chunk.room)))
+        survey.look(arrays, chunk.shape, chunk.elements, runtime)
+    return survey.transcoder()
 
 
 class _BlobHash:

@@ -8,19 +8,21 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from importer.exports.base import WritePlan
+from importer.formats.uqff.names import SUFFIX, parse_shard
 from importer.sources.containers.safetensors import read_header
-from importer.sources.file import SourceFile, read_whole
+from importer.sources.file import SourceFile, opened, read_bytes, read_whole
 from importer.sources.tensor import StoredArray
 from importer.sources.tree import read_tree
 from store import limits
 from store.json import Json, JsonError, loads
 from store.tensorfile import LENGTH_BYTES, parse_header
 
-WEIGHTS: Final = ".safetensors"
-_INDEX: Final = f"{WEIGHTS}.index.json"
+WEIGHTS: Final = (".safetensors", SUFFIX)
+"""Ends of files of weights."""
+_INDEX: Final = ".safetensors.index.json"
 
 Key = tuple[str, str]
-"""Directory and name of an array."""
+"""Of an array: what its file belongs to, and the name. Sets of UQFF have the same names."""
 
 
 class There(NamedTuple):
@@ -83,7 +85,7 @@ def read_there(place: Path) -> There:
             continue
         for tensor in read_header(file).tensors:
             (array,) = tensor.arrays
-            arrays[file.directory, array.name] = array
+            arrays[_set_of(file.path), array.name] = array
     return There(files, arrays)
 
 
@@ -94,9 +96,8 @@ def arrays_of(write: WritePlan) -> Expected:
     for number, file in enumerate(write.files):
         if file.path.endswith(WEIGHTS) and file.head:
             header = parse_header(file.head[LENGTH_BYTES:], file.nbytes, file.path)
-            directory = file.path.rpartition("/")[0]
             for entry in header.entries:
-                key = directory, entry.name
+                key = _set_of(file.path), entry.name
                 begin = len(file.head) + entry.begin
                 made = ExpectedArray(key, begin, entry.nbytes, entry.dtype, entry.shape)
                 by_key[key] = made
@@ -105,10 +106,40 @@ def arrays_of(write: WritePlan) -> Expected:
     return Expected(by_key, in_file)
 
 
+def sets_of(there: There) -> list[str]:
+    """Return the names of the sets of UQFF's shards, sorted."""
+    shards = (parse_shard(array.file.name) for array in there.arrays.values())
+    return sorted({shard.stem for shard in shards if shard is not None})
+
+
+def _set_of(path: str) -> str:
+    """Return what names are unique in: a directory, or a set of shards."""
+    directory, _, name = path.rpartition("/")
+    shard = parse_shard(name)
+    return directory if shard is None else f"{directory}/{shard.stem}".lstrip("/")
+
+
+def numbers_that_differ(
+    write: WritePlan, there: There, expected: Expected
+) -> Iterator[tuple[str, str]]:
+    """Yield which small arrays, known before a weight is read, are others."""
+    for number, file in enumerate(write.files):
+        for offset, data in file.fixed:
+            key = expected.at(number, offset).key
+            array = there.arrays.get(key)
+            if array is None or array.nbytes != len(data):
+                continue  # told by name, dtype and shape
+            with opened(array.file) as descriptor:
+                end = array.offset + array.nbytes
+                found = read_bytes(array.file, descriptor, array.offset, end)
+            if found != data:
+                yield key[1], "differs from what the model gives"
+
+
 def documents_that_differ(write: WritePlan, there: There) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with the files that an export makes besides weights."""
     for file in write.files:
-        if not file.head or file.path.endswith((WEIGHTS, _INDEX)):
+        if not file.head or file.path.endswith((*WEIGHTS, _INDEX)):
             continue
         found = there.files.get(file.path)
         if found is None:
@@ -120,6 +151,7 @@ def documents_that_differ(write: WritePlan, there: There) -> Iterator[tuple[str,
 def listed(write: WritePlan, there: There, expected: Expected) -> Iterator[tuple[str, str]]:
     """Yield what is missing, what is too much, and what has other dtypes, shapes or sizes."""
     yield from documents_that_differ(write, there)
+    yield from numbers_that_differ(write, there, expected)
     for key in sorted(expected.by_key.keys() | there.arrays.keys()):
         wanted, found = expected.by_key.get(key), there.arrays.get(key)
         subject = "/".join(filter(None, key))
@@ -142,7 +174,7 @@ def listed(write: WritePlan, there: There, expected: Expected) -> Iterator[tuple
 def _kept(write: WritePlan, there: There) -> Iterator[tuple[str, str]]:
     """Yield which kept files are missing, or of another size."""
     for file in write.files:
-        if file.head or file.path.endswith((WEIGHTS, _INDEX)):
+        if file.head or file.path.endswith((*WEIGHTS, _INDEX)):
             continue
         found = there.files.get(file.path)
         if found is None:

@@ -5,19 +5,22 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from importer.codecs.base import KernelSpec, Runtime
 from importer.codecs.runtime import prepare
+from importer.codecs.spec import GROUP_SIZES, Mode
 from importer.engine.chunks import cut_source
 from importer.engine.reader import ChunkReader
 from importer.events import Compared, Listener, silent
 from importer.exports.base import ExportOptions, Piece, WritePlan
 from importer.exports.export import ExportRequest, decide
-from importer.exports.write import CHUNK
+from importer.exports.uqff_types import TYPES
+from importer.exports.write import CHUNK, surveyed
+from importer.formats.uqff.layers import Family
 from importer.sources.document import CONFIG, Document, read_document
 from importer.sources.file import Extent, opened, read_exactly
 from importer.sources.location import StoredModel
@@ -30,6 +33,7 @@ from importer.verification.export_files import (
     documents_that_differ,
     listed,
     read_there,
+    sets_of,
 )
 from store import ModelName, Store
 from store.errors import IngotError, UnsupportedError
@@ -127,6 +131,9 @@ def _likeliest(store: Store, name: ModelName, place: Path, there: There) -> Writ
 
 def _candidates(there: There) -> Iterator[tuple[str, ExportOptions]]:
     asked = ExportOptions()
+    if sets := sets_of(there):
+        yield from _uqff_candidates(sets)
+        return
     for dtype in _DTYPES:
         yield "hf", replace(asked, dtype=dtype)
     for dtype in _DTYPES:
@@ -136,6 +143,19 @@ def _candidates(there: There) -> Iterator[tuple[str, ExportOptions]]:
             yield "mlx", replace(asked, quantize=kind, dtype=dtype)
         for recipe in _MIXED:
             yield "mlx", replace(asked, recipe=recipe)
+
+
+def _uqff_candidates(sets: Sequence[str]) -> Iterator[tuple[str, ExportOptions]]:
+    """Yield what sets of shards may be asked by: their names are those of types."""
+    asked = ExportOptions()
+    kinds = [",".join(sets)] if TYPES.keys() >= set(sets) else []
+    for dtype in _DTYPES:
+        for kind in (*kinds, None):
+            yield "uqff", replace(asked, quantize=kind, dtype=dtype)
+    if all(name in TYPES and TYPES[name].family is Family.AFQ for name in sets):
+        for group_size in GROUP_SIZES[Mode.AFFINE]:
+            for dtype in _DTYPES:
+                yield "uqff", ExportOptions(kinds[0], group_size, dtype=dtype)
 
 
 def _asked_of_mlx(there: There) -> str | None:
@@ -184,15 +204,16 @@ def _difference(
 ) -> tuple[str, str] | None:
     """Convert what a piece is made of again, and compare; return subject and message."""
     places = [(extent.offset, extent.nbytes) for extent in extents]
-    cuts = cut_source(piece.transcoder, piece.shape, piece.extents, places, CHUNK)
     with ChunkReader() as reader, contextlib.ExitStack() as stack:
+        transcoder = surveyed(piece, reader, runtime, lambda: tell(0))
+        cuts = cut_source(transcoder, piece.shape, piece.extents, places, CHUNK)
         descriptors = [stack.enter_context(opened(extent.file)) for extent in extents]
         for chunk in cuts:
             tell(chunk.nbytes)
             if not chunk.elements:
                 continue
             arrays = reader.read(chunk, memoryview(bytearray(chunk.room)))
-            made = piece.transcoder.convert(arrays, chunk.shape, chunk.elements, runtime)
+            made = transcoder.convert(arrays, chunk.shape, chunk.elements, runtime)
             for part, offset, extent, descriptor in zip(
                 made.parts, chunk.targets, extents, descriptors, strict=True
             ):

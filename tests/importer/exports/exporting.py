@@ -36,19 +36,23 @@ def arrays(directory):
     found = {}
     for path in sorted(directory.rglob("*.safetensors")):
         prefix = str(path.parent.relative_to(directory))
-        with safe_open(path, "np") as file:
-            names = list(file.keys())
-        header, start, data = header_of(path)
-        for name in names:
-            entry = header[name]
-            begin, end = entry["data_offsets"]
+        for name, array in arrays_in(path).items():
             key = name if prefix == "." else f"{prefix}/{name}"
             assert key not in found
-            found[key] = (
-                entry["dtype"],
-                tuple(entry["shape"]),
-                data[start + begin : start + end],
-            )
+            found[key] = array
+    return found
+
+
+def arrays_in(path):
+    """Name -> dtype, shape and bytes of every array of a file, by the library."""
+    with safe_open(path, "np") as file:
+        names = list(file.keys())
+    header, start, data = header_of(path)
+    found = {}
+    for name in names:
+        begin, end = header[name]["data_offsets"]
+        place = data[start + begin : start + end]
+        found[name] = header[name]["dtype"], tuple(header[name]["shape"]), place
     return found
 
 

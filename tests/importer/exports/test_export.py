@@ -238,7 +238,7 @@ def test_a_place_inside_of_store_or_source_is_refused(store, tmp_path, inside):
 def test_what_comes_there_meanwhile_stays(tmp_path):
     place = check_place(tmp_path / "out")
     with ExportDirectory(FileSystem(), place) as made:
-        made.make("x", 1, b"x")
+        made.make("x", 1, [(0, b"x")])
         made.commit("x", 1)
         place.mkdir()
         (place / "mine").write_text("mine")
