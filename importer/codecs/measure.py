@@ -17,9 +17,9 @@ from importer.codecs.grouped import Grouped
 from importer.codecs.kernels import Bounds, Summing
 from importer.codecs.metrics import Deviation
 from importer.codecs.reference import Bits, floats
-from importer.codecs.reference.metrics import Sums, add
+from importer.codecs.reference.metrics import LANES, Sums, add
 from importer.codecs.reference.minifloats import E4M3_VALUES, exponents_of, power_of_two
-from importer.codecs.spec import Mode
+from importer.codecs.spec import VALUE_DTYPES, Mode
 from store.fs import Buffer
 
 _GROUP: Final = 32
@@ -68,6 +68,48 @@ def kernels(codec: Codec) -> tuple[KernelSpec, ...]:
     return (*codec.kernels(Operation.DECODE), SumKernel(codec.value_dtype))
 
 
+class Total:
+    """Sums over two tensors' values, tile by tile, however each is stored."""
+
+    def __init__(self, dtype: str, runtime: Runtime) -> None:
+        """Start at zero.
+
+        Args:
+            dtype: in which both are compared: that of their values, or F32 where these differ.
+            runtime: whose kernels are used.
+        """
+        self._dtype = dtype
+        self._sum = runtime.kernel(SumKernel(dtype))
+        self._sums = Sums()
+        self._elements = 0
+
+    def add(self, a: tuple[Buffer, str], b: tuple[Buffer, str]) -> None:
+        """Add the values of some elements, each side with its dtype.
+
+        Only the last call may bring another number than a multiple of 64, so that the order of
+        the sums does not depend on tiles.
+        """
+        first, second = (self._bits(*side) for side in (a, b))
+        self._elements += len(first)
+        whole = len(first) - len(first) % LANES
+        self._add(first[:whole].reshape(-1, LANES), second[:whole].reshape(-1, LANES))
+        if whole < len(first):
+            self._add(first[None, whole:], second[None, whole:])
+
+    def result(self) -> Deviation:
+        """Return how far the second is from the first; nothing counts as clipped."""
+        return _deviation(self._sums, self._elements)
+
+    def _add(self, these: Bits, those: Bits) -> None:
+        edge = np.full(len(these), np.inf, np.float32)
+        add_groups = _add if self._sum is None else self._sum.add
+        add_groups(self._sums, these, those, self._dtype, (-edge, edge))
+
+    def _bits(self, values: Buffer, dtype: str) -> Bits:
+        bits, kind = floats.read(values, dtype), VALUE_DTYPES[dtype]
+        return bits if kind == self._dtype else floats.widen(bits, kind).view(np.uint32)
+
+
 class Measure:
     """Compares the values of one tensor with what they were encoded to, piece by piece."""
 
@@ -112,21 +154,17 @@ class Measure:
 
     def result(self) -> Deviation:
         """Return the deviation of all that was added."""
-        sums = self._sums
-        # One by one: `sum` compensates from Python 3.12 on.
-        source, decoded, product, error = (
-            functools.reduce(operator.add, lanes) for lanes in sums.lanes.tolist()
-        )
-        return Deviation(
-            self._elements,
-            source,
-            decoded,
-            product,
-            error,
-            sums.largest,
-            sums.clipped,
-            sums.zeroed,
-        )
+        return _deviation(self._sums, self._elements)
+
+
+def _deviation(sums: Sums, elements: int) -> Deviation:
+    # One by one: `sum` compensates from Python 3.12 on.
+    source, decoded, product, error = (
+        functools.reduce(operator.add, lanes) for lanes in sums.lanes.tolist()
+    )
+    return Deviation(
+        elements, source, decoded, product, error, sums.largest, sums.clipped, sums.zeroed
+    )
 
 
 def _add(sums: Sums, source: Bits, decoded: Bits, dtype: str, bounds: Bounds) -> None:

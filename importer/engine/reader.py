@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Self
 
-from importer.engine.chunks import Chunk
+from importer.engine.chunks import Chunk, Read
 from importer.sources.file import SourceFile, opened, read_exactly
 
 
@@ -35,14 +35,19 @@ class ChunkReader:
             StorageError: the device failed.
         """
         arrays = tuple(chunk.views(buffer))
-        for (file, offset, span), view in zip(chunk.reads, arrays, strict=True):
-            descriptor = self._open(file)
-            nbytes = span.run
-            for run in range(span.runs):
-                place = view[run * nbytes : (run + 1) * nbytes]
-                begin = offset + span.begin + run * span.stride
-                read_exactly(file, descriptor, place, begin)
+        for read, view in zip(chunk.reads, arrays, strict=True):
+            self.fill(read, view)
         return arrays
+
+    def fill(self, read: Read, view: memoryview) -> None:
+        """Fill `view` with the bytes of one array; the errors are those of `read`."""
+        file, offset, span = read
+        descriptor = self._open(file)
+        nbytes = span.run
+        for run in range(span.runs):
+            place = view[run * nbytes : (run + 1) * nbytes]
+            begin = offset + span.begin + run * span.stride
+            read_exactly(file, descriptor, place, begin)
 
     def close(self) -> None:
         """Close the file, if one is open."""
