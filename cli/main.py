@@ -26,6 +26,7 @@ _COMMANDS: Final = MappingProxyType(
         "cp": "cli.commands.models:copy_model",
         "rm": "cli.commands.models:remove_models",
         "export": "cli.commands.export:export",
+        "diff": "cli.commands.diff:diff",
         "verify": "cli.commands.verify:verify",
         "gc": "cli.commands.gc:gc",
         "help": "cli.commands.help:help_",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from enum import StrEnum, unique
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -19,10 +19,7 @@ from cli.commands.options import (
     open_store,
     threads,
 )
-
-if TYPE_CHECKING:
-    from importer.sources.location import Source
-    from store import Store
+from cli.commands.sources import source_to_read
 
 
 @unique
@@ -144,7 +141,7 @@ def export(
         opened = stack.enter_context(open_store(store, is_durable=not no_fsync))
         listen = stack.enter_context(listening())
         request = ExportRequest(
-            _source(name, opened),
+            source_to_read(name, opened),
             Path(dest),
             to.value,
             options,
@@ -160,22 +157,3 @@ def export(
         print_plan(name, to.value, planned, json=json)
     else:
         print_result(to.value, planned, time.monotonic() - started, json=json)
-
-
-def _source(text: str, store: Store) -> Source:
-    """Return what is exported: a stored name wins, and a note says that a path has it, too."""
-    import os
-
-    from cli.views.console import talk
-    from importer.sources.location import StoredModel, parse_source
-    from store.lookup import find_name
-    from store.text import printable
-
-    if not text.startswith((".", "/", "~", "hf:", "hf.co/")) and "://" not in text:
-        model = find_name(store.catalog, text)
-        if model is not None:
-            if os.path.lexists(text):
-                shown = printable(text)
-                talk(f"note: `{shown}` is a model in the store and a path: took the model")
-            return StoredModel(model)
-    return parse_source(text)

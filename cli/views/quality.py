@@ -72,7 +72,7 @@ def quality_document(
         chosen.sort(key=lambda one: _sqnr(one.deviation))
     return [
         {"name": one.name, "type": one.type, "shape": list(one.shape)}
-        | ({"finite": False} if one.deviation is None else _measures(one.deviation))
+        | ({"finite": False} if one.deviation is None else measures(one.deviation))
         for one in chosen
     ]
 
@@ -110,7 +110,8 @@ def _cells(row: _Row) -> tuple[str, ...]:
     )
 
 
-def _measures(found: Deviation) -> dict[str, object]:
+def measures(found: Deviation) -> dict[str, object]:
+    """Return the measures of some tensors, and the sums that they are made of."""
     whole = max(found.elements, 1)
     measures = {
         "sqnr_db": found.sqnr,

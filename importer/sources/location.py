@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from store import ModelName
+from store.catalog import StoredManifest
 from store.errors import NotFoundError, UsageError
 from store.paths import why_unsafe
 from store.text import printable
@@ -45,12 +46,18 @@ class HubRepository(NamedTuple):
 
 
 class StoredModel(NamedTuple):
-    """A model in the store that is imported into."""
+    """A model in the store that is imported into.
+
+    Attributes:
+        former: what the name stood for before, if that is meant.
+    """
 
     name: ModelName
+    former: StoredManifest | None = None
 
     def __str__(self) -> str:
-        return str(self.name)
+        at = "" if self.former is None else f"@{self.former.digest.short}"
+        return f"{self.name}{at}"
 
 
 Source = Path | HubRepository | StoredModel

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from importer.sources.file import SourceFile, opened, read_exactly, read_whole
+from importer.sources.file_metadata import told
 from importer.sources.inventory import Inventory
 from store.errors import InputError
 from store.json import Json, JsonError, loads
@@ -55,7 +56,8 @@ def differences(a: Inventory, b: Inventory) -> Iterator[DocumentDifference]:
     """Yield everything beside the weights that differs."""
     yield from _files(a, b)
     yield from _use(a, b)
-    if words := _entries(dict(a.words), dict(b.words)):
+    are_stored = a.model is not None and b.model is not None
+    if are_stored and (words := _entries(dict(a.words), dict(b.words))):
         yield DocumentDifference("configuration", "configuration", None, None, words)
     if metadata := _entries(_metadata(a), _metadata(b)):
         yield DocumentDifference("metadata", "metadata", None, None, metadata)
@@ -95,7 +97,7 @@ def _use(a: Inventory, b: Inventory) -> Iterator[DocumentDifference]:
 def _metadata(side: Inventory) -> dict[str, Json]:
     """Return what the files of weights say of themselves, however they are cut."""
     found: dict[str, set[str]] = {}
-    for said in side.metadata.values():
+    for said in told(side.metadata).values():
         for key, value in said.items():
             found.setdefault(key, set()).add(value)
     return {key: " | ".join(sorted(values)) for key, values in found.items()}

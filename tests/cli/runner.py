@@ -22,7 +22,19 @@ LONGEST_SECONDS = 20
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
-COMMANDS = ("create", "show", "list", "df", "cp", "rm", "export", "verify", "gc", "help")
+COMMANDS = (
+    "create",
+    "show",
+    "list",
+    "df",
+    "cp",
+    "rm",
+    "export",
+    "diff",
+    "verify",
+    "gc",
+    "help",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from importer.sources.stored.whole import read_whole
 from importer.sources.tensor import SourceTensor, StoredArray
 from importer.sources.tree import Tree
 from store import Layer, Manifest, MediaType, ModelName, Store, limits
+from store.catalog import StoredManifest
 from store.errors import InputError, IntegrityError, UnsupportedError
 from store.json import JsonError, loads
 from store.manifest import WHOLE_TYPES
@@ -39,7 +40,9 @@ _NO_DTYPE: Final = "BF16"
 """Of values whose type's scales do not tell it, in models that do not record it."""
 
 
-def read_stored(store: Store, name: ModelName, *, apart: bool = True) -> Inventory:
+def read_stored(
+    store: Store, name: ModelName | StoredManifest, *, apart: bool = True
+) -> Inventory:
     """Take the inventory of a stored model; reads headers and documents only.
 
     What the model's own configuration says of its variant is not taken over: the model has
@@ -47,7 +50,7 @@ def read_stored(store: Store, name: ModelName, *, apart: bool = True) -> Invento
 
     Args:
         store: that has the model.
-        name: of the model.
+        name: of the model, or the manifest that it has or had.
         apart: take tensors out of a file of weights that the model has whole.
 
     Raises:
@@ -56,7 +59,7 @@ def read_stored(store: Store, name: ModelName, *, apart: bool = True) -> Invento
         InputError: a blob's header is malformed.
         UnsupportedError: it holds weights of a type that cannot be read.
     """
-    stored = store.catalog.get(name)
+    stored = store.catalog.get(name) if isinstance(name, ModelName) else name
     manifest = stored.parse()
     record = read_record(store, manifest.config)
     files = tuple(_files(store, manifest))

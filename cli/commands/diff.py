@@ -1,0 +1,73 @@
+"""`ingot diff`: what two models have in common, and how far they are apart."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.commands.former import AT, find_former
+from cli.commands.options import JobsOpt, JsonOpt, StoreOpt, open_store, threads
+from cli.commands.sources import source_to_read
+
+if TYPE_CHECKING:
+    from importer.sources.location import Source
+    from store import Store
+
+_DIFFERS = 12
+"""The exit code where anything differs."""
+_SIDE = "a model in the store, a directory or file, an export, or a model on the Hub"
+
+
+def diff(
+    a: Annotated[str, typer.Argument(metavar="A", help=f"What to compare with: {_SIDE}.")],
+    b: Annotated[str, typer.Argument(metavar="B", help=f"What is compared: {_SIDE}.")],
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="List every tensor, and every key.")
+    ] = False,
+    jobs: JobsOpt = None,
+    store: StoreOpt = None,
+    json: JsonOpt = False,
+) -> int | None:
+    """Compare two models: tensors, values, files, templates, parameters, metadata.
+
+    Of tensors whose values differ it says how far B is from A. Ends with exit code 12 when
+    anything differs.
+
+    Example: ingot diff llama llama-ft
+    Example: ingot diff llama:q4 ./Llama-3.2-1B
+    Example: ingot diff llama@0123abcd llama
+    """
+    from cli.views.console import out, out_json
+    from cli.views.diff import diff_lines
+    from cli.views.diff_document import diff_document
+    from cli.views.progress import listening
+    from importer.verification.diff import diff as compare
+    from store.errors import UsageError
+
+    if "" in (a, b):  # as of `"$UNSET"`: not the current directory
+        raise UsageError("a side is empty, expected a model", code="E_USAGE")
+    with contextlib.ExitStack() as stack:
+        opened = stack.enter_context(open_store(store))
+        sides = _side(a, opened), _side(b, opened)
+        listen = stack.enter_context(listening())
+        found = compare(opened, *sides, threads=threads(jobs), listen=listen)
+    names = str(sides[0]), str(sides[1])
+    if json:
+        out_json("diff", diff_document(names, found))
+    else:
+        out(diff_lines(names, found, verbose=verbose))
+    return None if found.is_empty else _DIFFERS
+
+
+def _side(text: str, store: Store) -> Source:
+    from importer.sources.location import StoredModel
+
+    if AT in text and not text.startswith((".", "/", "~", "hf:", "hf.co/")):
+        from pathlib import Path
+
+        if "://" not in text and not Path(text).exists():
+            former = find_former(store, text)
+            return StoredModel(former.name, former)
+    return source_to_read(text, store)
