@@ -26,6 +26,7 @@ from cli.commands.sources import source_to_read
 class Format(StrEnum):
     """What another program loads; a name of `importer.exports.formats`."""
 
+    GGUF = "gguf"
     HF = "hf"
     MLX = "mlx"
     UQFF = "uqff"
@@ -51,7 +52,8 @@ def export(
     dest: Annotated[
         str,
         typer.Argument(
-            metavar="DEST", help="A directory that does not exist yet, or an empty one."
+            metavar="DEST",
+            help="A directory that does not exist yet, or an empty one; for gguf a file.",
         ),
     ],
     to: Annotated[
@@ -59,7 +61,7 @@ def export(
         typer.Option(
             "--to",
             help="The format: hf is what from_pretrained loads, mlx what mlx_lm.load loads, "
-            "uqff what mistral.rs loads.",
+            "uqff what mistral.rs loads, gguf what llama.cpp loads.",
         ),
     ],
     quantize: Annotated[
@@ -69,7 +71,8 @@ def export(
             "-q",
             metavar="TYPE",
             help="With --to mlx, quantize to a type of `ingot create`, as mlx_lm.convert does; "
-            "with --to uqff to a type of mistral.rs, or to several with commas between them.",
+            "with --to uqff to a type of mistral.rs, or to several with commas between them; "
+            "with --to gguf to one of f32, f16, bf16 and q8_0.",
         ),
     ] = None,
     group_size: Annotated[

@@ -85,6 +85,7 @@ class WritePlan:
         left_out: what the model has and the export does not, and why.
         lossy: what the format cannot hold as the model has it, a sentence each.
         notes: what else the user should know.
+        is_file: whether the export is the one file, and not a directory with it.
     """
 
     files: tuple[ExportFile, ...]
@@ -93,6 +94,7 @@ class WritePlan:
     left_out: tuple[LeftOut, ...] = ()
     lossy: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    is_file: bool = False
 
     @property
     def nbytes(self) -> int:
@@ -116,6 +118,7 @@ class ExportOptions:
         recipe: a preset, or the path of a file, that decides which tensors; or None.
         dtype: that every float gets: `F32`, `BF16` or `F16`; None for the source's.
         shard_size: bytes of tensors in a file at most, or None for the format's own.
+        name: of the model, for formats that write it down.
     """
 
     quantize: str | None = None
@@ -123,6 +126,7 @@ class ExportOptions:
     recipe: str | None = None
     dtype: str | None = None
     shard_size: int | None = None
+    name: str = "model"
 
 
 class ExportFormat(Protocol):

@@ -10,47 +10,21 @@ import os
 import re
 import secrets
 import shutil
-import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Final, NoReturn, Self
+from typing import Final, Self
 
+from importer.exports.place import taken
 from store.durable import check_length
-from store.errors import StorageError, UsageError
+from store.errors import StorageError
 from store.fs import File, FileSystem
 from store.text import printable
 
-_HINT: Final = "Name a directory that does not exist yet, or an empty one"
 _TRIES: Final = 16
+_NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
+"""What file systems without hard links say to one."""
 _WORTH_RESERVING: Final = 1 << 18
-
-
-def check_place(dest: Path) -> Path:
-    """Return where an export goes, links resolved; nothing is written.
-
-    Raises:
-        UsageError: something is there already.
-        StorageError: the path leads nowhere.
-    """
-    try:
-        place = dest.resolve()
-        seen = os.lstat(place)
-    except (FileNotFoundError, NotADirectoryError):
-        return _check_parents(place)
-    except (OSError, RuntimeError, ValueError) as error:
-        # Before Python 3.13 a loop is a RuntimeError; a NUL byte is a ValueError.
-        what = getattr(error, "strerror", None) or str(error)
-        message = f"the export's place `{printable(str(dest))}`: {what}"
-        raise StorageError(message, code="E_EXPORT_PLACE") from error
-    if not stat.S_ISDIR(seen.st_mode):
-        _taken(dest, "exists and is not a directory")
-    with os.scandir(place) as entries:
-        if next(entries, None) is not None:
-            _taken(dest, "exists and is not empty")
-    if os.path.ismount(place):
-        _taken(dest, "is the root of a file system, which cannot be replaced")
-    return place
 
 
 class ExportDirectory:
@@ -137,8 +111,11 @@ class ExportDirectory:
         finally:
             self.fs.close(file)
 
-    def publish(self) -> None:
-        """Give the directory its name, durably.
+    def publish(self, only: str | None = None) -> None:
+        """Give the directory its name, durably, or a file that is all of the export.
+
+        Args:
+            only: path of that file, or None.
 
         Raises:
             UsageError: something has come there meanwhile.
@@ -146,16 +123,30 @@ class ExportDirectory:
         for directory in sorted(self._directories, reverse=True):
             self.fs.sync_directory(directory)
         try:
-            # Over an empty directory this is one step, too.
-            self.fs.rename(self.path, self.place)
+            if only is None:
+                # Over an empty directory this is one step, too.
+                self.fs.rename(self.path, self.place)
+            else:
+                self._give_name(self._target(only))
         except OSError as error:
-            if error.errno in {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR}:
-                _taken(self.place, "came into being meanwhile")
+            if error.errno in {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EISDIR}:
+                taken(self.place, "came into being meanwhile")
             raise
-        self._path = None
+        if only is None:
+            self._path = None
         made, self._made = self._made, []
         for directory in {self.place.parent, *(parent.parent for parent in made)}:
             self.fs.sync_directory(directory)
+
+    def _give_name(self, file: Path) -> None:
+        """Give a file the place's name, unless something has it."""
+        try:
+            # A link, because a rename would replace a file that came there meanwhile.
+            self.fs.link(file, self.place)
+        except OSError as error:
+            if error.errno not in _NO_LINKS or os.path.lexists(self.place):
+                raise
+            self.fs.rename(file, self.place)
 
     def _target(self, path: str) -> Path:
         return self.path.joinpath(*path.split("/"))
@@ -259,18 +250,3 @@ def _locked(path: Path) -> int | None:
         raise
     os.close(descriptor)
     return None
-
-
-def _check_parents(place: Path) -> Path:
-    for parent in place.parents:
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            if not stat.S_ISDIR(os.stat(parent).st_mode):
-                _taken(place, f"is below `{printable(str(parent))}`, which is not a directory")
-            return place
-    return place
-
-
-def _taken(dest: Path, why: str) -> NoReturn:
-    raise UsageError(
-        f"the export's place `{printable(str(dest))}` {why}", code="E_EXPORT_PLACE", hint=_HINT
-    )

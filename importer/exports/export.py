@@ -14,8 +14,9 @@ from importer.engine.resources import affordable
 from importer.engine.space import check_room, telling_room
 from importer.events import Listener, Planned, Scanned, silent
 from importer.exports.base import ExportOptions, WritePlan
-from importer.exports.directory import ExportDirectory, check_place
+from importer.exports.directory import ExportDirectory
 from importer.exports.formats import FORMATS
+from importer.exports.place import check_file_place, check_place
 from importer.exports.write import write_export
 from importer.planning.outcome import misfits_of
 from importer.planning.planner import make_plan
@@ -119,8 +120,10 @@ def decide(
         if facts.is_packed:
             recipe = recipe.decoding()
         plan = make_plan(inventory, facts, recipe)
-        write = exported.plan(plan, request.options)
+        write = exported.plan(plan, replace(request.options, name=_name_of(request.source)))
         write = replace(write, notes=(*plan.warnings, *write.notes))
+    if write.is_file:
+        check_file_place(place)
     misfits = [one.name for one in misfits_of(plan.blobs)]
     return PlannedExport(place, write, documents, plan.quantizes), misfits
 
@@ -153,7 +156,7 @@ def export_model(
         for file in write.sources:
             if not file.is_blob and not is_unchanged(file):
                 changed(file)
-        directory.publish()
+        directory.publish(write.files[0].path if write.is_file else None)
 
 
 @contextlib.contextmanager
@@ -222,6 +225,16 @@ def _held(store: Store | None, source: Source, files: Sequence[SourceFile]) -> I
                 if error.errno not in _READ_ONLY:
                     raise
         yield
+
+
+def _name_of(source: Source) -> str:
+    """Return what a model is called: in the store, on the Hub, or as a directory."""
+    if isinstance(source, StoredModel):
+        return source.name.model
+    if isinstance(source, HubRepository):
+        return source.repository.rpartition("/")[2]
+    path = source.resolve()
+    return path.stem if path.is_file() else path.name or "model"
 
 
 def _check_apart(place: Path, other: Path) -> None:

@@ -7,12 +7,14 @@ from types import MappingProxyType
 from typing import Final
 
 from importer.exports.base import ExportFormat
+from importer.exports.gguf.format import Gguf
 from importer.exports.huggingface import HuggingFace
 from importer.exports.mlx import Mlx
 from importer.exports.uqff import Uqff
 
 FORMATS: Final[Mapping[str, ExportFormat]] = MappingProxyType(
     {
+        "gguf": Gguf(),
         "hf": HuggingFace(),
         "mlx": Mlx(),
         "uqff": Uqff(),

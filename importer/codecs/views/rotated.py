@@ -1,4 +1,4 @@
-"""Heads of rotary attention whose rows a format has in another order."""
+"""Heads of rotary attention whose rows one of two formats has in another order."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ _LARGEST: Final = 1 << 24
 class Rotated:
     """Reads rows of which each head's two halves alternate, and puts the halves together.
 
+    Or the other way: of halves that are together it lets the rows alternate.
+
     Rotary embeddings turn pairs of rows. Hugging Face's Llama pairs row `i` of a head with row
     `i + rows / 2`, and llama.cpp with its neighbor: of a head of 8 rows that are numbered as
     Hugging Face has them, a GGUF has 0 4 1 5 2 6 3 7. (`LlamaModel.permute` in llama.cpp's
@@ -29,11 +31,13 @@ class Rotated:
         inner: reads the one array.
         rows: of a head, an even number.
         width: elements of a row.
+        alternates: whether the rows of the result alternate, and not those that are read.
     """
 
     inner: Decoder
     rows: int
     width: int
+    alternates: bool = False
 
     @property
     def value_dtype(self) -> str:
@@ -77,13 +81,15 @@ class Rotated:
     def decode(
         self, arrays: Sequence[Buffer], shape: Shape, elements: range, runtime: Runtime
     ) -> Buffer:
-        """Return the rows of each head, first those of even numbers."""
+        """Return the rows of each head, in the other order."""
         from importer.codecs.reference.matrices import bytes_of, matrix_of  # noqa: PLC0415
 
         dtype = self.value_dtype
         decoded = self.inner.decode(arrays, self._matrix(shape), elements, runtime)
         values = matrix_of(decoded, dtype, dtype, self.width)
-        pairs = values.reshape(-1, self.rows // 2, 2, self.width)
+        half = self.rows // 2
+        inner = (2, half) if self.alternates else (half, 2)
+        pairs = values.reshape(-1, *inner, self.width)
         return bytes_of(pairs.swapaxes(1, 2))
 
     def kernels(self, operation: Operation) -> tuple[KernelSpec, ...]:

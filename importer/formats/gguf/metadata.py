@@ -30,6 +30,8 @@ _KINDS: Final = {
 }
 """The types of values: number in a file -> name, and code in `struct`."""
 _CODES: Final = dict(_KINDS.values())
+KIND_NUMBERS: Final = {kind: number for number, (kind, _) in _KINDS.items()}
+"""The number in a file of each type of values, by its name."""
 _INTEGERS: Final = frozenset({"u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64"})
 
 _KEYS: Final = 1 << 16
@@ -191,6 +193,11 @@ class MetadataReader:
 def number_bytes(kind: str) -> int:
     """Return the bytes of a number of an array, or 0 where its elements are not numbers."""
     return struct.calcsize(_CODES[kind]) if _CODES[kind] else 0
+
+
+def number_code(kind: str) -> str:
+    """Return the code of a number's type in `struct`; empty for other types."""
+    return _CODES[kind]
 
 
 def read_array(array: Array, read: ReadRange, size: int, where: str) -> Iterator[object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any, Final, NamedTuple
@@ -60,6 +60,17 @@ class Key(NamedTuple):
         return self._replace(stem=LAYER + stem).name
 
 
+class Placed(NamedTuple):
+    """Where a tensor of Hugging Face's is in a GGUF file.
+
+    Attributes:
+        expert: number of the slice that it is of a stack, or None.
+    """
+
+    key: Key
+    expert: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Spelling:
     """How one architecture's tensors are called.
@@ -69,12 +80,14 @@ class Spelling:
         rotated: whether the rows of each head of q and k are in llama.cpp's order.
         added: ends of the names of norms that 1 was added to.
         names: GGUF's template -> Hugging Face's, with N, and E for the number of an expert.
+        keys: Hugging Face's template -> GGUF's; of several the one that the table names last.
     """
 
     layers: str
     rotated: bool
     added: tuple[str, ...]
     names: Mapping[str, str]
+    keys: Mapping[str, str]
 
     def name_of(self, key: Key) -> str | None:
         """Return Hugging Face's name; one of an expert has E for its number.
@@ -88,6 +101,30 @@ class Spelling:
             stem = self.names.get(key.stem)
             found = None if stem is None else f"{stem}.{key.ending}"
         return None if found is None else self.numbered(found, key.block)
+
+    def key_of(self, name: str) -> Placed | None:
+        """Return where a tensor of Hugging Face's is in a file, or None if that is not known.
+
+        Example:
+            >>> spelling_of("llama").key_of("model.layers.3.self_attn.q_proj.weight")
+            Placed(key=Key(stem='blk.N.attn_q', block=3, ending='weight'), expert=None)
+        """
+        found = self._in_layer.match(name)
+        block = int(found[1]) if found is not None else None
+        text = name if found is None else self.layers + name[found.end() :]
+        for expert, one in ((None, text), *_of_experts(text)):
+            if one in self.keys:
+                return Placed(Key.parse(self.keys[one])._replace(block=block), expert)
+            stem, _, ending = one.rpartition(".")
+            if ending in _ENDINGS and stem in self.keys:
+                key = Key(self.keys[stem], block, ending)
+                return Placed(key, expert)
+        return None
+
+    @property
+    def _in_layer(self) -> re.Pattern[str]:
+        before, _, after = self.layers.partition("N")
+        return re.compile(rf"{re.escape(before)}(\d+){re.escape(after)}")
 
     def layer(self, rest: str, block: int | None) -> str:
         """Return a name in a block."""
@@ -116,15 +153,21 @@ def spelling_of(architecture: str) -> Spelling | None:
         layer = {**table.get("layer", {}), **layer}
         table = tables[table["base"]] if "base" in table else None
     assert layers is not None, architecture
-    names = {LAYER + key: layers + name for key, name in layer.items()}
-    return Spelling(
-        layers, mine.get("rotated", False), tuple(mine.get("added", ())), {**whole, **names}
-    )
+    names = {**whole, **{LAYER + key: layers + name for key, name in layer.items()}}
+    keys = {name: key for key, name in names.items()}
+    rotated, added = mine.get("rotated", False), tuple(mine.get("added", ()))
+    return Spelling(layers, rotated, added, names, keys)
 
 
 def architectures() -> tuple[str, ...]:
     """Return the names of all architectures and of their variants, which have a `+`."""
     return tuple(_tables())
+
+
+def _of_experts(name: str) -> Iterator[tuple[int, str]]:
+    """Yield the name for each number in it that may be an expert's, with E in its place."""
+    for found in re.finditer(r"(?<=\.)\d+(?=\.)", name):
+        yield int(found[0]), f"{name[: found.start()]}E{name[found.end() :]}"
 
 
 @functools.cache

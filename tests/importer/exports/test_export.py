@@ -13,8 +13,9 @@ import time
 import pytest
 
 from importer.exports import directory as directories
-from importer.exports.directory import ExportDirectory, check_place, remove_left_over
+from importer.exports.directory import ExportDirectory, remove_left_over
 from importer.exports.export import export_model
+from importer.exports.place import check_place
 from importer.recipes.options import parse_options
 from store import ModelName, Store
 from store.errors import (

@@ -1,0 +1,91 @@
+"""Values that a configuration does not say, and that its other values tell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from importer.exports.gguf.hparams import Hparams
+from store.json import Json
+
+BLOCKS: Final = ("n_layers", "num_hidden_layers", "n_layer", "num_layers")
+"""Under which a configuration counts its blocks."""
+
+
+def _yarn_multiplier(hparams: Hparams) -> Json:
+    found = hparams.rope.get("mscale_all_dim")
+    return None if found is None else 0.1 * _number(hparams, "mscale_all_dim", found)
+
+
+def _partial_dims(hparams: Hparams) -> int:
+    part = hparams.flat_rope.get("partial_rotary_factor", 1.0)
+    share = _number(hparams, "partial_rotary_factor", part)
+    return int(share * hparams.count("hidden_size", "n_embd")) // hparams.heads
+
+
+def stretched(hparams: Hparams) -> float | None:
+    """Return by what Phi-3 multiplies attention in a longer context, or None without one.
+
+    Raises:
+        InputError: lengths that cannot be.
+    """
+    if not hparams.rope.get("long_factor"):
+        return None
+    longest = hparams.count("n_positions", "max_position_embeddings")
+    length = hparams.rope.get("original_max_position_embeddings")
+    if isinstance(length, bool) or not isinstance(length, int) or length < 2:  # noqa: PLR2004
+        hparams.bad("original_max_position_embeddings", length, "a length")
+    scale = longest / length
+    if scale <= 1:
+        return 1.0
+    if hparams.rope.get("rope_type") == "yarn":
+        return 0.1 * math.log(scale) + 1
+    return math.sqrt(1 + math.log(scale) / math.log(length))
+
+
+def _number(hparams: Hparams, name: str, found: Json) -> float:
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        hparams.bad(name, found, "a number")
+    return found
+
+
+def _rank(hparams: Hparams) -> int:
+    return hparams.optional("kv_lora_rank") or 512
+
+
+def _dense_blocks(hparams: Hparams) -> int:
+    found = hparams.optional("first_k_dense_replace")
+    if found is not None:
+        return found
+    return 0 if hparams.find("n_routed_experts") else hparams.count(*BLOCKS)
+
+
+COMPUTED: Final[Mapping[str, Callable[[Hparams], Json]]] = MappingProxyType(
+    {
+        "rotated": lambda hparams: hparams.head_rows,
+        "partial": _partial_dims,
+        "stretched": stretched,
+        "blocks": lambda hparams: hparams.count(*BLOCKS),
+        "kv_heads": lambda hparams: hparams.kv_heads,
+        "theta": lambda hparams: hparams.flat_rope.get("rope_theta"),
+        "original": lambda hparams: hparams.rope.get("original_max_position_embeddings"),
+        "dense_blocks": _dense_blocks,
+        "mla_key": lambda hparams: _rank(hparams) + hparams.integer("qk_rope_head_dim"),
+        "mla_value": _rank,
+        "mla_head": lambda hparams: (
+            hparams.integer("qk_nope_head_dim") + hparams.integer("qk_rope_head_dim")
+        ),
+        "norm_topk": lambda hparams: hparams.values.get("norm_topk_prob") or None,
+        "yarn_multiplier": _yarn_multiplier,
+        "shared_experts": lambda hparams: hparams.values.get("n_shared_experts", 0),
+        "phi_window": lambda hparams: hparams.values.get("sliding_window") or 0,
+        "window": lambda hparams: (
+            None
+            if hparams.values.get("sliding_window_pattern") == 1
+            else hparams.values.get("sliding_window")
+        ),
+    }
+)
+"""What lines of architectures.toml name with `@`."""

@@ -1,0 +1,189 @@
+"""What `config.json` says, as transformers reads it: with defaults, and rope in one place.
+
+llama.cpp's converter asks transformers for a model's configuration and not the file, so that a
+file which lacks a key has the default of its class. hparams.toml has these.
+"""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from collections.abc import Mapping
+from importlib import resources
+from typing import Any, Final, NoReturn
+
+from importer.sources.configuration import with_inner
+from importer.sources.document import CONFIG, Document
+from store.errors import InputError
+from store.json import Json
+from store.text import printable
+
+_TABLE: Final = "hparams.toml"
+_THETA: Final = 10000.0
+_ROPES: Final = ("full_attention", "sliding_attention")
+_STRETCHED: Final = frozenset({"llama3", "yarn", "longrope"})
+_WINDOWED: Final = frozenset({"qwen2", "qwen3", "qwen3_moe"})
+_INT_LIMIT: Final = 1 << 32
+
+
+class Hparams:
+    """The configuration of a text model.
+
+    Attributes:
+        values: by transformers' names; those of the text model inside go first.
+        rope: parameters of rotary embeddings, or one such table for each kind of layer.
+    """
+
+    def __init__(self, config: Document, fixed: Mapping[str, Json] | None = None) -> None:
+        """Read a configuration.
+
+        Args:
+            config: the whole of it.
+            fixed: values in place of its own.
+
+        Raises:
+            InputError: it says something that cannot be.
+        """
+        inner = list(with_inner(config))[-1]
+        values: dict[str, Json] = {**config, **inner}
+        kind = inner.get("model_type")
+        kind = kind if isinstance(kind, str) else ""
+        rule = _tables().get(kind, {})
+        for key, value in rule.get("defaults", {}).items():
+            values.setdefault(key, value)
+        values.update(fixed or {})
+        self.values = values
+        self.kind = kind
+        self._complete(rule)
+        self.rope = self._rope(rule)
+
+    def find(self, *keys: str) -> Json:
+        """Return the value of the first of some keys that there is, or None."""
+        return next((self.values[key] for key in keys if key in self.values), None)
+
+    def integer(self, *keys: str) -> int:
+        """Return a number of things.
+
+        Raises:
+            InputError: there is none, or it is not a number of 32 bits.
+        """
+        found = self.find(*keys)
+        if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found < _INT_LIMIT:
+            self.bad(keys[0], found, "a whole number")
+        return found
+
+    def count(self, *keys: str) -> int:
+        """Return a number of things of which there is at least one.
+
+        Raises:
+            InputError: there is none.
+        """
+        found = self.integer(*keys)
+        if not found:
+            self.bad(keys[0], found, "a positive number")
+        return found
+
+    def number(self, *keys: str) -> float:
+        """Return a number.
+
+        Raises:
+            InputError: there is none.
+        """
+        found = self.find(*keys)
+        if isinstance(found, bool) or not isinstance(found, int | float):
+            self.bad(keys[0], found, "a number")
+        return found
+
+    def optional(self, *keys: str) -> int | None:
+        """Return a number of things, or None where it is not said or null."""
+        return None if self.find(*keys) is None else self.integer(*keys)
+
+    def bad(self, key: str, found: Json, expected: str) -> NoReturn:
+        """Raise InputError for a value that cannot be."""
+        shown = "is missing" if found is None else f"is {printable(str(found), 80)}"
+        raise InputError(
+            f"`{key}` in `{CONFIG}` {shown}, expected {expected}", code="E_GGUF_CONFIG"
+        )
+
+    @property
+    def heads(self) -> int:
+        """The number of attention heads."""
+        return self.count("n_heads", "num_attention_heads", "n_head")
+
+    @property
+    def kv_heads(self) -> int:
+        """The number of heads of keys and values."""
+        found = self.optional("n_kv_heads", "num_key_value_heads")
+        return found or self.heads
+
+    @property
+    def head_rows(self) -> int:
+        """Rows of a head that are rotated."""
+        return self.optional("head_dim") or self.count("hidden_size") // self.heads
+
+    @property
+    def flat_rope(self) -> Mapping[str, Json]:
+        """The parameters of layers with full attention."""
+        inner = self.rope.get("full_attention", self.rope)
+        return inner if isinstance(inner, dict) else {}
+
+    def _complete(self, rule: Mapping[str, Any]) -> None:
+        """Fill in what transformers computes of other keys."""
+        values = self.values
+        is_said = "num_key_value_heads" in values or rule.get("kv_heads") == "all"
+        if is_said and values.get("num_key_value_heads") is None:
+            values["num_key_value_heads"] = values.get("num_attention_heads")
+        if rule.get("head_dim") == "of hidden_size" and values.get("head_dim") is None:
+            values["head_dim"] = self.count("hidden_size") // self.heads
+        if rule.get("head_dim") == "rotated":
+            values["head_dim"] = values.get("qk_rope_head_dim")
+        if self.kind in _WINDOWED and not values.get("use_sliding_window"):
+            values["sliding_window"] = None
+
+    def _rope(self, rule: Mapping[str, Any]) -> dict[str, Json]:
+        """Return the parameters of rotary embeddings, as a configuration of v5 has them."""
+        values = self.values
+        found = values.get("rope_scaling") or values.get("rope_parameters")
+        if found is None:
+            found = dict(rule.get("rope", {}))
+        if not isinstance(found, dict):
+            self.bad("rope_parameters", found, "an object")
+        theta = values.get("rope_theta", rule.get("rope_theta", _THETA))
+        if rule.get("ropes") == "by layer" and not any(key in found for key in _ROPES):
+            local = values.get("rope_local_base_freq", _THETA)
+            slow: dict[str, Json] = {"rope_theta": local, "rope_type": "default"}
+            return {"sliding_attention": slow, "full_attention": self._one_rope(found, theta)}
+        if any(key in found for key in _ROPES):
+            return {
+                key: self._one_rope(one, theta) if isinstance(one, dict) else one
+                for key, one in found.items()
+            }
+        made = self._one_rope(found, theta)
+        if made["rope_type"] in _STRETCHED:
+            if "original_max_position_embeddings" in values:
+                length = values["original_max_position_embeddings"]
+                made["original_max_position_embeddings"] = length
+            else:
+                length = values.get("max_position_embeddings")
+                made.setdefault("original_max_position_embeddings", length)
+        if "original_max_position_embeddings" in values:
+            length = values["original_max_position_embeddings"]
+            made.setdefault("original_max_position_embeddings", length)
+        if rule.get("longrope") and made["rope_type"] in {"su", "yarn"}:
+            made["rope_type"] = "longrope"
+        return made
+
+    def _one_rope(self, found: Mapping[str, Json], theta: Json) -> dict[str, Json]:
+        made = dict(found)
+        made.setdefault("rope_theta", theta)
+        partial = self.values.get("partial_rotary_factor")
+        if partial is not None:
+            made.setdefault("partial_rotary_factor", partial)
+        made.setdefault("rope_type", made.get("type", "default"))
+        return made
+
+
+@functools.cache
+def _tables() -> Mapping[str, Any]:
+    text = resources.files(__package__).joinpath(_TABLE).read_text(encoding="utf-8")
+    return tomllib.loads(text)

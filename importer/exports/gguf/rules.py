@@ -1,0 +1,201 @@
+"""What some architectures' converters do to tensors beyond naming them.
+
+Sources: the `modify_tensors` and `generate_extra_tensors` of llama.cpp's conversion/*.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from importer.codecs.views.transposed import Transposed
+from importer.codecs.views.woven import Pattern, Strand, Woven
+from importer.exports.gguf.architectures import Architecture
+from importer.exports.gguf.rope import llama3_factors, long_factors
+from importer.exports.gguf.tensors import Member, Model, Tensor, take_plainly
+from importer.sources.tensor import SourceTensor
+from store.errors import InputError
+from store.text import printable
+
+Rule = Callable[[Model], set[str]]
+"""Puts tensors of a model, and returns the names of the source's that it took."""
+_STACK: Final = 3
+_LAYER: Final = re.compile(r"model\.layers\.(\d+)\.(.+)")
+_EXPERTS: Final = re.compile(
+    r"mlp\.experts\.(down_proj|gate_up_proj)(_bias|\.weight|)", re.ASCII
+)
+
+
+def take_tensors(model: Model, architecture: Architecture) -> None:
+    """Give every tensor of a model its place.
+
+    Raises:
+        InputError: tensors contradict each other or the configuration.
+        UnsupportedError: the place of one is not known.
+    """
+    taken: set[str] = set()
+    for rule in RULES.get(architecture.variant, RULES.get(architecture.name, ())):
+        taken |= rule(model)
+    take_plainly(model, architecture.prefix, taken)
+
+
+def rope_factors(model: Model) -> set[str]:
+    """Llama 3: by how much each pair's rotation is slowed."""
+    factors = llama3_factors(model.hparams)
+    if factors:
+        model.compute("rope_freqs.weight", factors)
+    return set()
+
+
+def long_rope_factors(model: Model) -> set[str]:
+    """Phi-3: the same, for long and for short texts."""
+    for name, factors in long_factors(model.hparams).items():
+        model.compute(f"rope_factors_{name}.weight", factors)
+    return set()
+
+
+def latent_attention(model: Model) -> set[str]:
+    """DeepSeek 2: kv_b_proj has of each head the rows of k, transposed, and those of v."""
+    hparams = model.hparams
+    blocks = hparams.count("num_hidden_layers")
+    taken: set[str] = set()
+    for position, source in enumerate(model.sources):
+        found = _LAYER.fullmatch(source.own_name)
+        if found is None:
+            continue
+        if int(found[1]) >= blocks:
+            taken.add(source.name)  # predicts further tokens: llama.cpp has no use for it
+        elif found[2] == "self_attn.kv_b_proj.weight":
+            taken.add(source.name)
+            _split_latent(model, position, source, int(found[1]))
+    return taken
+
+
+def _split_latent(model: Model, position: int, source: SourceTensor, block: int) -> None:
+    hparams = model.hparams
+    heads = hparams.heads
+    k, v = hparams.count("qk_nope_head_dim"), hparams.count("v_head_dim")
+    if len(source.shape) != 2 or source.shape[0] != heads * (k + v):  # noqa: PLR2004
+        raise InputError(
+            f"`{printable(source.name)}` has the shape {list(source.shape)}, expected "
+            f"{heads * (k + v)} rows",
+            code="E_GGUF_CONFIG",
+        )
+    latent = source.shape[1]
+    whole = Member.of(source)
+    before = source.stored_as or source.dtype
+    firsts = [head * (k + v) for head in range(heads)]
+    keys = tuple(transposed(whole.rows(first, k)) for first in firsts)
+    values = tuple(whole.rows(first + k, v) for first in firsts)
+    stem = f"blk.{block}.attn"
+    model.put(position, Tensor(f"{stem}_k_b.weight", (heads, latent, k), keys, before))
+    model.put(position, Tensor(f"{stem}_v_b.weight", (heads, v, latent), values, before))
+
+
+def gpt_oss_experts(model: Model) -> set[str]:
+    """GPT-OSS: gates and ups take turns in gate_up_proj, and matrices are `[in, out]`.
+
+    In MXFP4 they are `[out, in]`, and the converter writes them before all others.
+    """
+    taken: set[str] = set()
+    count = len(model.sources)
+    for position, source in enumerate(model.sources):
+        found = _LAYER.fullmatch(source.own_name)
+        inner = _EXPERTS.fullmatch(found[2]) if found is not None else None
+        if found is None or inner is None:
+            continue
+        taken.add(source.name)
+        is_bias, is_packed = inner[2] == "_bias", inner[2] == ".weight"
+        shape = source.shape
+        before = source.stored_as or source.dtype
+        members: tuple[Member, ...] = (Member.of(source),)
+        if not is_bias and not is_packed:
+            if len(shape) != _STACK:
+                _bad_stack(source)
+            members = tuple(transposed(one) for one in slices(source))
+            shape = (shape[0], shape[2], shape[1])
+        position -= count if is_packed else 0  # noqa: PLW2901
+        stem = f"blk.{found[1]}.ffn"
+        ending = "bias" if is_bias else "weight"
+        if inner[1] == "down_proj":
+            name = f"{stem}_down_exps.{ending}"
+            model.put(position, Tensor(name, shape, members, before))
+            continue
+        rows = -1 if is_bias else -2
+        if shape[rows] % 2:
+            _bad_stack(source)
+        half = (
+            (*shape[:-1], shape[-1] // 2)
+            if is_bias
+            else (*shape[:-2], shape[-2] // 2, shape[-1])
+        )
+        for turn, word in enumerate(("gate", "up")):
+            mine = tuple(one._replace(turn=turn, by_element=is_bias) for one in members)
+            model.put(position, Tensor(f"{stem}_{word}_exps.{ending}", half, mine, before))
+    return taken
+
+
+def joined_experts(model: Model) -> set[str]:
+    """Experts in one tensor: gate_up_proj has the gates and then the ups of each."""
+    taken: set[str] = set()
+    for position, source in enumerate(model.sources):
+        found = _LAYER.fullmatch(source.own_name)
+        inner = _EXPERTS.fullmatch(found[2]) if found is not None else None
+        if found is None or inner is None or inner[2] == "_bias":
+            continue
+        if len(source.shape) != _STACK or source.shape[1] % 2:
+            _bad_stack(source)
+        taken.add(source.name)
+        before = source.stored_as or source.dtype
+        stem = f"blk.{found[1]}.ffn"
+        if inner[1] == "down_proj":
+            name = f"{stem}_down_exps.weight"
+            model.put(position, Tensor(name, source.shape, (Member.of(source),), before))
+            continue
+        experts, rows, width = source.shape
+        whole = Member.of(source)
+        for turn, word in enumerate(("gate", "up")):
+            first = turn * rows // 2
+            halves = tuple(
+                whole.rows(expert * rows + first, rows // 2) for expert in range(experts)
+            )
+            shape = (experts, rows // 2, width)
+            model.put(position, Tensor(f"{stem}_{word}_exps.weight", shape, halves, before))
+    return taken
+
+
+def transposed(member: Member) -> Member:
+    """Return a matrix the other way around."""
+    rows, width = member.shape
+    whole = Woven((member.decoder,), (Pattern((Strand(0, rows),), 1),), width)
+    return Member((width, rows), member.extents, Transposed(whole))
+
+
+def slices(source: SourceTensor) -> tuple[Member, ...]:
+    """Return the matrices of a stack."""
+    whole = Member.of(source)
+    experts, rows, _ = source.shape
+    return tuple(whole.rows(expert * rows, rows) for expert in range(experts))
+
+
+def _bad_stack(source: SourceTensor) -> None:
+    raise InputError(
+        f"`{printable(source.name)}` has the shape {list(source.shape)}, expected experts with "
+        "gates and ups",
+        code="E_GGUF_CONFIG",
+    )
+
+
+RULES: Final[Mapping[str, tuple[Rule, ...]]] = MappingProxyType(
+    {
+        "deepseek2": (latent_attention,),
+        "gpt-oss": (gpt_oss_experts,),
+        "llama": (rope_factors,),
+        "phi3": (long_rope_factors,),
+        "qwen2moe": (joined_experts,),
+        "qwen3moe": (joined_experts,),
+    }
+)
+"""By the variant, else by GGUF's name of the architecture."""

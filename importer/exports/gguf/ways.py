@@ -1,0 +1,169 @@
+"""How the classes of llama.cpp's converter find a vocabulary, each in its way.
+
+Source: the `set_vocab` of each class in llama.cpp's conversion/*.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from importer.exports.gguf.documents import (
+    SENTENCEPIECE,
+    TOKENIZER,
+    TOKENIZER_CONFIG,
+    as_list,
+    as_object,
+    bad,
+    is_number,
+    objects,
+)
+from importer.exports.gguf.parameters import Metadata
+from importer.exports.gguf.sentencepiece import Token
+from importer.exports.gguf.vocabulary import ADDED_SCORE, Vocabulary
+from importer.formats.gguf.metadata import Value
+from importer.formats.gguf_names.vocabulary import LIMIT_TOKENS, Kind
+from store.json import Json
+
+_BYTE: Final = re.compile(r"<0x[0-9A-Fa-f]{2}>")
+_CODE_LLAMA: Final = 32016
+_CODE_LLAMA_END: Final = 32010
+_GRANITE_SMALL: Final = 49152
+_GEMMA_END: Final = 107
+
+
+def _llama(vocabulary: Vocabulary) -> Metadata:
+    made: Metadata = {}
+    told = vocabulary.documents.parse(TOKENIZER_CONFIG).get("add_prefix_space")
+    if isinstance(told, bool):
+        made["tokenizer.ggml.add_space_prefix"] = Value("bool", told)
+    if vocabulary.has_pieces:
+        made |= vocabulary.sentencepiece()
+    elif _is_pieces(vocabulary.documents.parse(TOKENIZER)):
+        made |= _pieces_of_json(vocabulary)
+    else:
+        made |= vocabulary.bpe()
+    size = vocabulary.hparams.values.get("vocab_size")
+    if size == _CODE_LLAMA:
+        made["tokenizer.ggml.eot_token_id"] = Value("u32", _CODE_LLAMA_END)
+    if size == _GRANITE_SMALL:
+        made["tokenizer.ggml.add_bos_token"] = Value("bool", value=False)
+    return made
+
+
+def _is_pieces(tokenizer: Mapping[str, Json]) -> bool:
+    """Return whether a tokenizer.json was made of a model of SentencePiece."""
+    model = as_object(tokenizer.get("model"))
+    decoder = as_object(tokenizer.get("decoder"))
+    return bool(
+        model.get("type") == "BPE"
+        and model.get("byte_fallback")
+        and decoder.get("type") == "Sequence"
+    )
+
+
+def _pieces_of_json(vocabulary: Vocabulary) -> Metadata:
+    """Return the keys of a tokenizer.json that was made of a model of SentencePiece."""
+    tokenizer = vocabulary.documents.parse(TOKENIZER)
+    texts = as_object(as_object(tokenizer.get("model")).get("vocab"))
+    numbers = {
+        number: text for text, number in texts.items() if is_number(number, LIMIT_TOKENS)
+    }
+    if sorted(numbers) != list(range(len(texts))):
+        bad(TOKENIZER, "has tokens that are not numbered from 0 without gaps")
+    special = _special_numbers(vocabulary, tokenizer)
+    tokens = []
+    for number in range(len(texts)):
+        kind = Kind.CONTROL if number in special else Kind.NORMAL
+        kind = Kind.BYTE if _BYTE.fullmatch(numbers[number]) else kind
+        tokens.append(Token(numbers[number], ADDED_SCORE, kind))
+    more: dict[int, str] = {}
+    for found in objects(tokenizer.get("added_tokens")):
+        place, text = found.get("id"), found.get("content")
+        if is_number(place, LIMIT_TOKENS) and place >= len(texts) and isinstance(text, str):
+            more[place] = text
+    for number, content in sorted(more.items()):
+        kind = Kind.CONTROL if number in special else Kind.USER_DEFINED
+        tokens.append(Token(content, ADDED_SCORE, kind))
+    return vocabulary.listed(tokens)
+
+
+def _special_numbers(vocabulary: Vocabulary, tokenizer: Mapping[str, Json]) -> set[int]:
+    """Return the numbers of tokens that the tokenizer's configuration calls special."""
+    told = vocabulary.documents.parse(TOKENIZER_CONFIG)
+    names: set[str] = set()
+    for key, found in told.items():
+        if key.endswith("_token") and not key.startswith("add_"):
+            text = as_object(found).get("content") if isinstance(found, dict) else found
+            names.add(text) if isinstance(text, str) else None
+    for key in ("additional_special_tokens", "extra_special_tokens"):
+        for one in as_list(told.get(key)):
+            text = as_object(one).get("content") if isinstance(one, dict) else one
+            names.add(text) if isinstance(text, str) else None
+    vocab = as_object(as_object(tokenizer.get("model")).get("vocab"))
+    added = {
+        found.get("content"): found.get("id")
+        for found in (as_object(one) for one in as_list(tokenizer.get("added_tokens")))
+    }
+    numbers = (added.get(name, vocab.get(name)) for name in names)
+    return {number for number in numbers if is_number(number, LIMIT_TOKENS)}
+
+
+def _qwen(vocabulary: Vocabulary) -> Metadata:
+    return vocabulary.sentencepiece() if vocabulary.has_pieces else vocabulary.bpe()
+
+
+def _gemma(vocabulary: Vocabulary) -> Metadata:
+    made = vocabulary.sentencepiece()
+    made["tokenizer.ggml.eot_token_id"] = Value("u32", _GEMMA_END)
+    return made | _NO_SPACE
+
+
+def _gemma2(vocabulary: Vocabulary) -> Metadata:
+    return vocabulary.sentencepiece() | _NO_SPACE
+
+
+def _gemma3(vocabulary: Vocabulary) -> Metadata:
+    return _gemma2(vocabulary) if vocabulary.has_pieces else vocabulary.bpe()
+
+
+def _phi3(vocabulary: Vocabulary) -> Metadata:
+    """Return the keys of Phi-3, or of Phi-4, which merges bytes."""
+    told = vocabulary.documents.parse(TOKENIZER_CONFIG)
+    if told.get("tokenizer_class") == "GPT2Tokenizer":
+        return vocabulary.bpe()
+    if not vocabulary.has_pieces:
+        vocabulary.missing(SENTENCEPIECE)
+    tokens = vocabulary.pieces()
+    decoder = as_object(told.get("added_tokens_decoder"))
+    added: dict[int, Mapping[str, Json]] = {
+        int(key): as_object(one) for key, one in decoder.items() if key.isdecimal()
+    }
+    for found in objects(vocabulary.documents.parse(TOKENIZER).get("added_tokens")):
+        number = found.get("id")
+        if is_number(number, len(tokens)):
+            added[number] = found
+    for place, one in added.items():
+        text = one.get("content")
+        if place < len(tokens) and isinstance(text, str):
+            kind = Kind.CONTROL if one.get("special") else Kind.USER_DEFINED
+            tokens[place] = Token(text, ADDED_SCORE, kind)
+    return vocabulary.listed(tokens)
+
+
+_NO_SPACE: Final[Metadata] = {"tokenizer.ggml.add_space_prefix": Value("bool", value=False)}
+WAYS: Final[Mapping[str, Callable[[Vocabulary], Metadata]]] = MappingProxyType(
+    {
+        "bpe": Vocabulary.bpe,
+        "gemma": _gemma,
+        "gemma2": _gemma2,
+        "gemma3": _gemma3,
+        "llama": _llama,
+        "phi3": _phi3,
+        "qwen": _qwen,
+        "sentencepiece": Vocabulary.sentencepiece,
+    }
+)
+"""By the word in architectures.toml."""

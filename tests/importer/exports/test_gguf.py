@@ -1,0 +1,244 @@
+"""The format gguf: what llama.cpp's converter writes of the same source, to the byte."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import pytest
+
+from importer.sources.containers.gguf import read_file_header
+from importer.sources.containers.gguf_facts import facts_of
+from importer.sources.file import find
+from store import Store
+from store.errors import InputError, UnsupportedError, UsageError
+from tests.importer.builders import REPOSITORY, create
+from tests.importer.exports.exporting import export, planned
+from tests.importer.exports.gguf_checkpoints import MODELS, TYPES, checkpoint
+
+GOLDEN = json.loads((REPOSITORY / "fixtures" / "gguf" / "golden.json").read_bytes())
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store(tmp_path / "store") as opened:
+        opened.fs.is_durable = False
+        yield opened
+
+
+def told(path):
+    """The keys of a file that are not lists."""
+    file = find(path.name, path)
+    values = facts_of(file, read_file_header(file)).values
+    return {key: value for key, value in values.items() if not isinstance(value, (list, tuple))}
+
+
+def changed(directory, path="config.json", **values):
+    """Change keys of a JSON file; None removes one."""
+    document = json.loads((directory / path).read_bytes()) | values
+    document = {key: value for key, value in document.items() if value is not None}
+    (directory / path).write_text(json.dumps(document))
+    return directory
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_file_is_the_one_that_the_converter_writes(tmp_path, name):
+    source = checkpoint(tmp_path / "in", name, shards=2)
+    for kind in TYPES:
+        out = tmp_path / f"{kind}.gguf"
+        export(None, out, "gguf", source=source, q=kind)
+
+        found = hashlib.sha256(out.read_bytes()).hexdigest()
+        if kind == "bf16" and found != GOLDEN[name]["sha256"][kind]:
+            expected = {
+                key: value
+                for key, value in GOLDEN[name]["keys"].items()
+                if not key.startswith("tokenizer.")
+            }
+            assert {key: told(out).get(key) for key in expected} == expected
+        assert found == GOLDEN[name]["sha256"][kind], kind
+
+
+def test_without_a_type_matrices_keep_theirs(tmp_path):
+    source = checkpoint(tmp_path / "in", "llama", shards=2)
+
+    export(None, tmp_path / "out.gguf", "gguf", source=source)
+
+    found = hashlib.sha256((tmp_path / "out.gguf").read_bytes()).hexdigest()
+    assert found == GOLDEN["llama"]["sha256"]["bf16"]
+
+
+@pytest.mark.parametrize("name", ["llama", "mixtral", "gpt-oss"])
+def test_a_stored_model_gives_what_one_file_of_it_gives(store, tmp_path, name):
+    source = checkpoint(tmp_path / "m", name)
+    create(store, source)
+
+    export(None, tmp_path / "a.gguf", "gguf", source=source, q="f16")
+    export(store, tmp_path / "b.gguf", "gguf", q="f16")
+
+    assert (tmp_path / "a.gguf").read_bytes() == (tmp_path / "b.gguf").read_bytes()
+
+
+def test_the_number_of_threads_changes_no_byte(tmp_path):
+    source = checkpoint(tmp_path / "in", "qwen2moe")
+    for threads in (1, 3):
+        export(None, tmp_path / str(threads), "gguf", source=source, q="q8_0", threads=threads)
+
+    assert (tmp_path / "1").read_bytes() == (tmp_path / "3").read_bytes()
+
+
+def test_the_export_is_one_file_and_nothing_is_left_beside_it(tmp_path):
+    source = checkpoint(tmp_path / "in", "llama")
+
+    export(None, tmp_path / "new" / "out.gguf", "gguf", source=source)
+
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["out.gguf"]
+
+
+def test_a_place_that_is_taken_is_refused(tmp_path):
+    source = checkpoint(tmp_path / "in", "llama")
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "empty").mkdir()
+
+    for taken in ("file", "empty"):
+        with pytest.raises(UsageError, match="directory"):
+            planned(None, tmp_path / taken, "gguf", source=source)
+
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_what_comes_to_the_place_meanwhile_stays(tmp_path):
+    from importer.exports.export import export_model
+
+    source = checkpoint(tmp_path / "in", "llama")
+    request, plan = planned(None, tmp_path / "out.gguf", "gguf", source=source)
+    (tmp_path / "out.gguf").write_text("mine")
+
+    with pytest.raises(UsageError, match="came into being"):
+        export_model(request, plan, None)
+
+    assert (tmp_path / "out.gguf").read_text() == "mine"
+    assert {path.name for path in tmp_path.iterdir()} == {"in", "out.gguf"}
+
+
+def test_an_unknown_architecture_is_named(tmp_path):
+    source = changed(checkpoint(tmp_path / "in", "llama"), architectures=["XyzForCausalLM"])
+
+    with pytest.raises(UnsupportedError, match="XyzForCausalLM"):
+        planned(None, tmp_path / "out.gguf", "gguf", source=source)
+
+
+def test_a_type_that_gguf_lacks_is_a_usage_error(tmp_path):
+    source = checkpoint(tmp_path / "in", "llama")
+
+    for asked in ({"q": "int4"}, {"q": "f16", "group_size": 32}, {"dtype": "F16"}):
+        with pytest.raises(UsageError):
+            planned(None, tmp_path / "out.gguf", "gguf", source=source, **asked)
+
+
+LIES = [
+    ("llama", {"num_attention_heads": 7}),
+    ("llama", {"num_attention_heads": 0}),
+    ("llama", {"num_attention_heads": "two"}),
+    ("llama", {"num_key_value_heads": 5}),
+    ("llama", {"hidden_size": -1}),
+    ("llama", {"hidden_size": 1 << 40}),
+    ("llama", {"vocab_size": 1 << 30}),
+    ("llama", {"vocab_size": [1]}),
+    ("llama", {"rms_norm_eps": "small"}),
+    ("llama", {"rms_norm_eps": 1e300}),
+    ("llama", {"rope_scaling": "llama3"}),
+    ("llama", {"rope_scaling": {"rope_type": "yarn", "factor": "x"}}),
+    ("llama", {"bos_token_id": -4}),
+    ("llama3", {"rope_scaling": {"rope_type": "llama3", "factor": 0}}),
+    ("llama3", {"rope_theta": None, "rope_scaling": {"rope_type": "llama3", "rope_theta": []}}),
+    ("llama3", {"vocab_size": 100}),
+    ("deepseek2", {"qk_nope_head_dim": 3}),
+    ("deepseek2", {"kv_lora_rank": "many"}),
+    ("phi3", {"original_max_position_embeddings": 0}),
+    ("phi3", {"rope_scaling": {"type": "longrope", "long_factor": [1]}}),
+    ("gemma2", {"sliding_window": "wide"}),
+]
+
+
+@pytest.mark.parametrize(("name", "lie"), LIES)
+def test_a_configuration_that_lies_is_an_error(tmp_path, name, lie):
+    source = changed(checkpoint(tmp_path / "in", name), **lie)
+
+    with pytest.raises(InputError):
+        planned(None, tmp_path / "out.gguf", "gguf", source=source)
+
+
+@pytest.mark.parametrize("name", ["llama", "llama3"])
+def test_a_model_without_a_vocabulary_is_refused(tmp_path, name):
+    source = checkpoint(tmp_path / "in", name)
+    for path in ("tokenizer.model", "tokenizer.json"):
+        (source / path).unlink(missing_ok=True)
+
+    with pytest.raises(UnsupportedError, match="vocabulary"):
+        planned(None, tmp_path / "out.gguf", "gguf", source=source)
+
+
+@pytest.mark.parametrize(
+    ("path", "data"),
+    [
+        ("tokenizer.model", b"\x0a"),
+        ("tokenizer.model", b"\xff" * 40),
+        ("tokenizer.model", b"\x0a\x03\x0a\x01\xff"),
+        ("tokenizer_config.json", b"[]"),
+        ("tokenizer_config.json", b'{"added_tokens_decoder": {"x": 1}}'),
+        ("chat_template.jinja", b"\xff\xfe"),
+    ],
+)
+def test_a_malformed_vocabulary_is_named(tmp_path, path, data):
+    source = checkpoint(tmp_path / "in", "llama")
+    (source / path).write_bytes(data)
+
+    with pytest.raises(InputError, match=path):
+        planned(None, tmp_path / "out.gguf", "gguf", source=source)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"model": {"type": "BPE", "vocab": {"a": -1}, "merges": []}},
+        {"model": {"type": "BPE", "vocab": {"a": 1}, "merges": [1]}},
+        {"added_tokens": [{"id": "x"}]},
+        {"added_tokens": [5]},
+    ],
+)
+def test_a_malformed_tokenizer_is_named(tmp_path, change):
+    source = changed(checkpoint(tmp_path / "in", "llama3"), "tokenizer.json", **change)
+
+    with pytest.raises(InputError, match=r"tokenizer\.json"):
+        planned(None, tmp_path / "out.gguf", "gguf", source=source)
+
+
+def test_a_way_to_cut_text_that_llama_cpp_lacks_is_refused(tmp_path):
+    source = checkpoint(tmp_path / "in", "llama3")
+    changed(source, "tokenizer.json", pre_tokenizer={"type": "Whitespace"})
+
+    with pytest.raises(UnsupportedError, match="cuts text"):
+        planned(None, tmp_path / "out.gguf", "gguf", source=source)
+
+
+def test_a_tensor_without_a_place_is_named(tmp_path):
+    from tests.importer.builders import safetensors, write
+
+    source = checkpoint(tmp_path / "in", "llama")
+    write(source, {"model.safetensors": safetensors({"model.layers.0.odd": ("F32", (4,))})})
+
+    with pytest.raises(UnsupportedError, match=r"model\.layers\.0\.odd"):
+        planned(None, tmp_path / "out.gguf", "gguf", source=source)
+
+
+def test_experts_with_a_gap_are_an_error(tmp_path):
+    from tests.importer.builders import safetensors, write
+
+    source = checkpoint(tmp_path / "in", "mixtral")
+    place = "model.layers.0.block_sparse_moe.experts"
+    tensors = {f"{place}.{number}.w1.weight": ("F32", (4, 64)) for number in (0, 2)}
+    write(source, {"model.safetensors": safetensors(tensors)})
+
+    with pytest.raises(InputError, match="experts"):
+        planned(None, tmp_path / "out.gguf", "gguf", source=source)
