@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from importer.engine.held import blobs_that_stay, check_sources, hold_sources
 from importer.engine.ledger import Written
@@ -37,8 +36,7 @@ from store.writer import BlobsGoneError
 _NO_REPORT: Final = "there is nothing to report: no tensor is quantized"
 
 
-@dataclass(frozen=True, slots=True)
-class ImportResult:
+class ImportResult(NamedTuple):
     """What an import did.
 
     Attributes:
@@ -96,7 +94,7 @@ def plan_import(
         if request.strict:
             _check_fits(plan)
         if request.report and not plan.quantizes:
-            plan = replace(plan, warnings=(*plan.warnings, _NO_REPORT))
+            plan = plan._replace(warnings=(*plan.warnings, _NO_REPORT))
         return plan
 
 

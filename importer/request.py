@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from types import MappingProxyType
+from typing import Final, NamedTuple, Never
 
 from importer.recipes.options import QuantizeOptions
 from importer.recipes.recipe import PLAIN, Recipe
@@ -24,8 +24,10 @@ class Message(NamedTuple):
     content: str
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
+_NOTHING: Final[Mapping[str, Never]] = MappingProxyType({})
+
+
+class Use(NamedTuple):
     """How a model is used, as a Modelfile says it; what it does not say is empty.
 
     Attributes:
@@ -40,7 +42,7 @@ class Use:
     template: str = ""
     system: str = ""
     licenses: tuple[str, ...] = ()
-    parameters: Mapping[str, object] = field(default_factory=dict)
+    parameters: Mapping[str, object] = _NOTHING
     messages: tuple[Message, ...] = ()
     parser: str = ""
     renderer: str = ""
@@ -50,8 +52,7 @@ class Use:
 NO_USE: Final = Use()
 
 
-@dataclass(frozen=True, slots=True)
-class ImportRequest:
+class ImportRequest(NamedTuple):
     """What the user asked for.
 
     Attributes:

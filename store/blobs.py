@@ -7,10 +7,9 @@ import errno
 import hashlib
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum, unique
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from store.digest import Digest
 from store.errors import IntegrityError
@@ -26,8 +25,7 @@ _HASH_CHUNK: Final = 1 << 20
 def _silent(_: int) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class BlobRef:
+class BlobRef(NamedTuple):
     """The digest and the size in bytes of a blob."""
 
     digest: Digest
@@ -50,13 +48,13 @@ class CommitOutcome(StrEnum):
     """It is not one of the blobs that the writer accepts, and is not in the store."""
 
 
-@dataclass(frozen=True, slots=True)
 class BlobStore:
     """The files `blobs/sha256-<hex>` of a store."""
 
-    fs: FileSystem
-    layout: Layout
-    memo: Memo
+    def __init__(self, fs: FileSystem, layout: Layout, memo: Memo) -> None:
+        self.fs: Final = fs
+        self.layout: Final = layout
+        self.memo: Final = memo
 
     def path(self, digest: Digest) -> Path:
         """Return where the blob belongs, whether it is there or not."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -37,8 +36,7 @@ class Entry(NamedTuple):
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredManifest:
+class StoredManifest(NamedTuple):
     """A manifest as it was read.
 
     Attributes:
@@ -64,12 +62,12 @@ class StoredManifest:
         return Manifest.parse(self.data, f"of `{self.name}`")
 
 
-@dataclass(frozen=True, slots=True)
 class Catalog:
     """The files `manifests/<host>/<namespace>/<model>/<tag>` of a store."""
 
-    fs: FileSystem
-    layout: Layout
+    def __init__(self, fs: FileSystem, layout: Layout) -> None:
+        self.fs: Final = fs
+        self.layout: Final = layout
 
     def path(self, name: ModelName) -> Path:
         """Return where the manifest of `name` is, if it is there."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from store.errors import BusyError, UnsupportedError
@@ -17,7 +16,6 @@ _SHARED_WAIT: Final = 120.0
 """Seconds that a writer waits: gc holds the lock for moments, so this means it hangs."""
 
 
-@dataclass(frozen=True, slots=True)
 class StoreLock:
     """A turnstile of two flock files.
 
@@ -26,8 +24,9 @@ class StoreLock:
     gc waited for as long as writers kept coming (measured: 5.5 s against 0.06 s).
     """
 
-    fs: FileSystem
-    layout: Layout
+    def __init__(self, fs: FileSystem, layout: Layout) -> None:
+        self.fs: Final = fs
+        self.layout: Final = layout
 
     @contextlib.contextmanager
     def shared(self) -> Iterator[None]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import io
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum, unique
 from types import MappingProxyType
-from typing import Final, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 from store import limits
 from store.blobs import BlobRef
@@ -77,8 +76,7 @@ def whole_names(media_types: Iterable[str]) -> Iterator[str]:
         yield word if count[media_type] == 1 else f"{word} {count[media_type]}"
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(NamedTuple):
     """One blob of a model and what it is.
 
     Attributes:
@@ -95,7 +93,7 @@ class Layer:
     name: str = ""
     dtype: str | None = None
     shape: tuple[int, ...] | None = None
-    other: Mapping[str, Json] = field(default_factory=lambda: _NOTHING)
+    other: Mapping[str, Json] = _NOTHING
 
     @property
     def ref(self) -> BlobRef:
@@ -141,15 +139,14 @@ class Layer:
         return document | {key: self.other[key] for key in self.other if key != "from"}
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(NamedTuple):
     """A model: its configuration and its layers, in order."""
 
     config: Layer
     layers: tuple[Layer, ...]
     schema_version: int = SCHEMA_VERSION
     media_type: str = MEDIA_TYPE
-    other: Mapping[str, Json] = field(default_factory=lambda: _NOTHING)
+    other: Mapping[str, Json] = _NOTHING
 
     @property
     def is_supported(self) -> bool:

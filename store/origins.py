@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -20,7 +19,6 @@ _LONGEST: Final = 1 << 16
 _MODE: Final = 0o600
 
 
-@dataclass(frozen=True, slots=True)
 class Origins:
     """The files `origins/sha256-<hex>` of a store, named by the digest of a manifest.
 
@@ -28,8 +26,9 @@ class Origins:
     manifest share it, and gc removes it when no name is left.
     """
 
-    fs: FileSystem
-    layout: Layout
+    def __init__(self, fs: FileSystem, layout: Layout) -> None:
+        self.fs: Final = fs
+        self.layout: Final = layout
 
     def get(self, manifest: Digest) -> Path | None:
         """Return where a model was made from, or None if that is not known.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from store import limits
 from store.text import is_printable
@@ -15,11 +15,11 @@ _RESERVED = frozenset({"con", "prn", "aux", "nul", "conin$", "conout$"}) | {
 _WINDOWS_REFUSES = frozenset('<>:"|?*\\')
 
 
-@dataclass(frozen=True)
 class Layout:
     """The paths of a store; each is joined once, because every blob needs some of them."""
 
-    root: Path
+    def __init__(self, root: Path) -> None:
+        self.root: Final = root
 
     @functools.cached_property
     def blobs(self) -> Path:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from store.digest import Digest
 from store.errors import StorageError
@@ -20,8 +19,7 @@ PURPOSE: Final = "purpose"
 """What gc says was unfinished if the writer dies, such as the name of a model."""
 
 
-@dataclass(frozen=True, slots=True)
-class WriterId:
+class WriterId(NamedTuple):
     """Who a folder in `tmp/` belongs to: `<host>.<boot id>.<pid>.<random>`."""
 
     host: str

@@ -124,7 +124,6 @@ def create(
     Example: ingot create llama ./Llama-3.2-1B -q int4
     """
     import time
-    from dataclasses import replace
     from functools import partial
 
     from cli.commands.modelfile import load
@@ -182,7 +181,7 @@ def create(
         plan = plan_import(request, opened, listen, only_headers=dry_run)
         if (told := warning(runs_of_plan(plan))) is not None:
             notes = (*notes, told)
-        plan = replace(plan, warnings=(*plan.warnings, *notes))
+        plan = plan._replace(warnings=(*plan.warnings, *notes))
         if dry_run:
             new = new_jobs(plan, opened, trusts=not rehash)
             _print_plan(request, plan, new, json=json)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from importer.recipes.runtimes import TYPES, Obstacle, RunsIn, runs_in
+from importer.recipes.runtimes import STACKED_ONLY, TYPES, Obstacle, RunsIn, runs_in
 from store.text import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from importer.models.description import Description
     from importer.planning.plan import Plan
 
@@ -17,8 +19,9 @@ def runs_of_plan(plan: Plan) -> RunsIn | None:
     if plan.inventory.whole is not None:
         return None
     facts = plan.classification
+    architecture = facts.architecture or facts.family
     return runs_in(
-        facts.architecture or facts.family,
+        architecture,
         str(facts.kind),
         [
             tensor.quant.name if tensor.quant is not None else tensor.blocks
@@ -26,7 +29,7 @@ def runs_of_plan(plan: Plan) -> RunsIn | None:
             if tensor.quant is not None or tensor.blocks
         ],
         prequantized=facts.scheme,
-        has_packed_experts=any(_is_packed(tensor.key) for tensor in plan.tensors),
+        has_packed_experts=_are_wrong(architecture, (tensor.key for tensor in plan.tensors)),
     )
 
 
@@ -39,7 +42,9 @@ def runs_of_model(model: Description) -> RunsIn | None:
         model.record.kind,
         [tensor.quant for tensor in model.tensors if tensor.quant is not None],
         prequantized=model.prequantized,
-        has_packed_experts=any(_is_packed(tensor.name) for tensor in model.tensors),
+        has_packed_experts=_are_wrong(
+            model.architecture, (tensor.name for tensor in model.tensors)
+        ),
     )
 
 
@@ -97,7 +102,10 @@ _HELP = {
 }
 
 
-def _is_packed(name: str) -> bool:
+def _are_wrong(architecture: str, names: Iterable[str]) -> bool:
+    """Whether there are packed experts, of an architecture that wants them stacked."""
+    if architecture not in STACKED_ONLY:  # of nearly all others, nobody has to look
+        return False
     from importer.planning.groups import stack_of
 
-    return stack_of(name) is not None
+    return any(stack_of(name) is not None for name in names)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from store import Store
 from store.errors import NoSpaceError, is_no_space
@@ -88,8 +87,7 @@ def telling_room(fs: FileSystem, root: Path, sizes: Iterable[int], what: str) ->
         ) from error
 
 
-@dataclass(frozen=True, slots=True)
-class _Needed:
+class _Needed(NamedTuple):
     nbytes: int
     files: int
 

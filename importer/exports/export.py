@@ -191,8 +191,7 @@ def _alone(inventory: Inventory) -> Inventory:
     if not carried:
         return inventory
     folders = tuple(f"{prefix.removesuffix('.')}/" for prefix in carried)
-    return replace(
-        inventory,
+    return inventory._replace(
         tensors=tuple(one for one in inventory.tensors if not one.name.startswith(carried)),
         files=tuple(one for one in inventory.files if not one.path.startswith(folders)),
         left_out=(*inventory.left_out, *(LeftOut(one, _CARRIED) for one in folders)),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 from typing import NamedTuple
 
 from importer.modelfile.layers import applied, configured
@@ -81,7 +80,7 @@ def _manifest(store: Store, writer: Writer, manifest: Manifest, use: Use) -> Man
     before = read(manifest.config)
     config = configured(before, use)
     if config == before:
-        return replace(manifest, layers=layers)
+        return manifest._replace(layers=layers)
     made = put(config)
-    changed = replace(manifest.config, digest=made.digest, size=made.size)
-    return replace(manifest, config=changed, layers=layers)
+    changed = manifest.config._replace(digest=made.digest, size=made.size)
+    return manifest._replace(config=changed, layers=layers)

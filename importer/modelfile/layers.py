@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 from importer.recipes.runtimes import FIRST
@@ -67,8 +66,7 @@ def applied(layers: Iterable[Layer], use: Use, read: Read, put: Put) -> tuple[La
 
 def inherited(use: Use, words: Mapping[str, str]) -> Use:
     """Return a use with a stored model's words where it has none."""
-    return replace(
-        use,
+    return use._replace(
         renderer=use.renderer or words.get("renderer", ""),
         parser=use.parser or words.get("parser", ""),
         requires=use.requires or words.get("requires", ""),
@@ -83,7 +81,7 @@ def with_stops(use: Use, family: str) -> Use:
     stops = _STOPS.get(family)
     if stops is None or (use.parser and use.renderer) or "stop" in use.parameters:
         return use
-    return replace(use, parameters={**use.parameters, "stop": [*stops]})
+    return use._replace(parameters={**use.parameters, "stop": [*stops]})
 
 
 _STOPS: Final = {"gemma4": ("<turn|>",)}

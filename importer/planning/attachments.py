@@ -74,12 +74,11 @@ def attach(plan: Plan, role: Role, inventory: Inventory) -> Plan:
     if clash := next((file.name for file in files if file.name in there), None):
         raise InputError(f"the model has a file `{printable(clash)}`", code="E_NAME_COLLISION")
     weights = (_below(file, role) for file in inventory.weights)
-    merged = replace(
-        plan.inventory,
+    merged = plan.inventory._replace(
         files=(*plan.inventory.files, *(file.file for file in files)),
         weights=(*plan.inventory.weights, *weights),
     )
-    return replace(plan, inventory=merged, blobs=blobs, files=(*plan.files, *files))
+    return plan._replace(inventory=merged, blobs=blobs, files=(*plan.files, *files))
 
 
 def _tensor(tensor: SourceTensor, role: Role) -> TensorPlan:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from importer.codecs.base import Codec, Part, Transcoder
@@ -135,8 +134,7 @@ def _parts(transcoder: Transcoder, shape: tuple[int, ...]) -> tuple[Part, ...]:
     return transcoder.parts(shape)
 
 
-@dataclass(frozen=True, slots=True)
-class BlobPlan:
+class BlobPlan(NamedTuple):
     """One blob: its tensors in the order of their data.
 
     Attributes:
@@ -148,7 +146,7 @@ class BlobPlan:
     name: str
     tensors: tuple[TensorPlan, ...]
     is_group: bool
-    header: bytes = field(repr=False)
+    header: bytes
     nbytes: int
 
 
@@ -178,8 +176,7 @@ Job = BlobPlan | FilePlan
 """What becomes one blob."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """What an import does.
 
     Attributes:

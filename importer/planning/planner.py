@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Final
 
 from importer.codecs.registry import type_held
@@ -64,7 +63,7 @@ def make_plan(inventory: Inventory, classification: Classification, recipe: Reci
                     tensors.append(plan._replace(part_of=tensor))
                 arrays.add(one.name)
     if inventory.is_decoded and all(plan.part_of is None for plan in tensors):
-        classification = replace(classification, scheme=None)  # nothing is left of it
+        classification = classification._replace(scheme=None)  # nothing is left of it
     used = {decision.rule.index for decision in decisions.values()}
     notes = recipe.check_used(used, [tensor.name for tensor in inventory.tensors])
     prequantized = classification.scheme is not None

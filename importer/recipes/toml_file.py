@@ -6,10 +6,10 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from importer.codecs.spec import GROUP_SIZES, Mode, QuantSpec, Target, with_group_size
 from importer.recipes.depths import Layers, ranges
@@ -31,8 +31,7 @@ _CONDITIONS: Final = ("architecture", "class", "format", "kind", "type")
 STACKED, PACKED, ALLOW = "stacked", "packed", "allow"
 
 
-@dataclass(frozen=True, slots=True)
-class _Draft:
+class _Draft(NamedTuple):
     """A rule before it is known what was asked for, and of what.
 
     Attributes:
@@ -46,14 +45,14 @@ class _Draft:
     when: Mapping[str, tuple[str, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class RecipeTemplate:
+class RecipeTemplate(NamedTuple):
     """A recipe as it was written.
 
     Attributes:
         name: of the preset, or of the file.
         type: that is asked for where the user asks for none, as it is spelled.
         group_size: of affine types that name none; None for each type's own.
+        drafts: its rules.
     """
 
     name: str
@@ -62,12 +61,12 @@ class RecipeTemplate:
     misaligned: Misaligned
     stacked: bool
     allow_nonfinite: bool
-    _drafts: tuple[_Draft, ...]
+    drafts: tuple[_Draft, ...]
 
     @property
     def asks(self) -> bool:
         """Whether a rule gives a tensor the type that the user asks for."""
-        return any(draft.is_requested for draft in self._drafts)
+        return any(draft.is_requested for draft in self.drafts)
 
     def resolve(
         self, asked: Target, group_size: int | None, facts: Mapping[str, Sequence[str]]
@@ -87,7 +86,7 @@ class RecipeTemplate:
             asked = with_group_size(asked, group_size) if group_size else _grouped(asked, usual)
         known = {**facts, "type": [asked.name] if asked else []}
         rules = []
-        for draft in self._drafts:
+        for draft in self.drafts:
             if all(_any_matches(globs, known[what]) for what, globs in draft.when.items()):
                 target = asked if draft.is_requested else draft.rule.target
                 if not (draft.is_requested or draft.names_group):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple, Never, Protocol
 
 from importer.sources.file import SourceFile
 from importer.sources.naming import WeightsName
@@ -16,6 +17,8 @@ from importer.sources.whole import WholeModel
 if TYPE_CHECKING:  # the room is entered when there is such a file
     from importer.formats.gguf.header import Header
 
+NOTHING: Final[Mapping[str, Never]] = MappingProxyType({})
+"""Of nothing, by name."""
 ReadRange = Callable[[int, int], bytes]
 """Gives the bytes of a file from the first offset to before the second."""
 
@@ -39,8 +42,7 @@ class Selection:
     is_of_variant: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Contents:
+class Contents(NamedTuple):
     """What the weights of one directory hold, with no weight read.
 
     Attributes:
@@ -59,9 +61,9 @@ class Contents:
 
     files: tuple[SourceFile, ...]
     tensors: tuple[SourceTensor, ...]
-    metadata: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    metadata: Mapping[str, Mapping[str, str]] = NOTHING
     notes: tuple[str, ...] = ()
-    headers: Mapping[str, Header] = field(default_factory=dict)
+    headers: Mapping[str, Header] = NOTHING
     whole: WholeModel | None = None
     joined: tuple[SourceTensor, ...] = ()
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum, unique
-from typing import Final
+from typing import Final, NamedTuple
 
 from importer.sources.chat import ChatTemplates, chat_of
 from importer.sources.document import Document
@@ -33,8 +32,7 @@ class SourceKind(StrEnum):
     SENTENCE = "sentence"
 
 
-@dataclass(frozen=True, slots=True)
-class Classification:
+class Classification(NamedTuple):
     """The kind of a source; names, shapes and dtypes decide, never a model class.
 
     Attributes:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from importer.formats.content import content_of
-from importer.sources.base import HEAD_BYTES, Contents, Selection
+from importer.sources.base import HEAD_BYTES, NOTHING, Contents, Selection
 from importer.sources.completeness import no_variant, no_weights
 from importer.sources.containers import FORMATS
 from importer.sources.containers.uqff_shards import only_set_of, shard_name
@@ -29,8 +28,7 @@ _NAMED: Final = 10
 """Components that one note names."""
 
 
-@dataclass(frozen=True, slots=True)
-class Inventory:
+class Inventory(NamedTuple):
     """What a source holds.
 
     Attributes:
@@ -69,10 +67,10 @@ class Inventory:
     notes: tuple[str, ...] = ()
     scheme: str | None = None
     is_decoded: bool = False
-    metadata: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    metadata: Mapping[str, Mapping[str, str]] = NOTHING
     model: Digest | None = None
     use: tuple[tuple[Layer, bytes], ...] = ()
-    words: Mapping[str, str] = field(default_factory=dict)
+    words: Mapping[str, str] = NOTHING
     whole: WholeModel | None = None
     is_apart: bool = False
     is_stacked: bool = False
@@ -118,7 +116,7 @@ def read_inventory(
     """
     if source.is_file() and shard_name(source.name) is not None:
         tree = read_tree(source.parent)
-        tree = replace(tree, files=tuple(only_set_of(tree.files, source.name)))
+        tree = tree._replace(files=tuple(only_set_of(tree.files, source.name)))
         return take_inventory(tree, variant, as_arrays=as_arrays, apart=apart)
     tree = read_tree(source)
     if source.is_file():
@@ -160,8 +158,7 @@ def take_inventory(
     said = declared(configs, files)
     found = of_contents(tree, contents, said, as_arrays=as_arrays, apart=apart)
     notes = (*tree.notes, *found.notes, *_fallen_back(choice.weights, contents, variant))
-    return replace(
-        found,
+    return found._replace(
         files=merged(files, found.files),
         configs=configs or found.configs,
         left_out=tuple(

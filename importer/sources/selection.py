@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from importer.sources.alternatives import has_variant, select_alternative
 from importer.sources.base import Selection
@@ -29,8 +28,7 @@ Roles = Mapping[str, FileRole]
 """What each file of a source is, by path, sorted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """The weights of a source.
 
     Attributes:
@@ -48,8 +46,7 @@ class Choice:
         return frozenset(index for index in indexes if index is not None)
 
 
-@dataclass(frozen=True, slots=True)
-class Needed:
+class Needed(NamedTuple):
     """The paths that an import reads.
 
     Attributes:

@@ -113,7 +113,7 @@ def compare(
     (request,) = provenance.requests(threads)
     # Of another source a rule may well find nothing; what then differs is what we tell.
     rules = tuple(replace(rule, optional=True) for rule in request.recipe.rules)
-    plan = plan_import(replace(request, recipe=replace(request.recipe, rules=rules)), store)
+    plan = plan_import(request._replace(recipe=replace(request.recipe, rules=rules)), store)
     pairs = _Pairs(provenance.record.recipe is not None)
     tensors: dict[str, StoredTensor] = {}
     for layer in manifest.layers:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from importer.sources.base import Contents, ReadRange, Selection
@@ -69,8 +68,7 @@ class Onnx:
             prefix = f"{_stem(file.name)}." if len(selection.files) > 1 else ""
             found = _read(file, files, component, prefix)
             add_tensors(tensors, found.tensors)
-            contents = replace(
-                contents,
+            contents = contents._replace(
                 files=tuple(dict.fromkeys((*contents.files, *found.files))),
                 joined=(*contents.joined, *found.joined),
                 notes=(*contents.notes, *found.notes),
@@ -78,7 +76,7 @@ class Onnx:
         graph = "the graph is not kept, only its tensors are"
         shown = f"`{selection.files[0]}`" if len(selection.files) == 1 else "ONNX"
         notes = (f"{shown}: {graph}", *contents.notes)
-        return replace(contents, tensors=tuple(tensors.values()), notes=notes)
+        return contents._replace(tensors=tuple(tensors.values()), notes=notes)
 
     def cross_check(self, file: SourceFile, names: AbstractSet[str]) -> None:
         """Do nothing: the other reader keeps whole models in memory."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from importer.sources.base import Contents, ReadRange, Selection
@@ -74,7 +73,7 @@ class PyTorch:
         notes: list[str] = []
         contents = read_sharded(selection, files, lambda file: _read(file, component, notes))
         tensors, tied = _without_ties(contents.tensors)
-        return replace(contents, tensors=tensors, notes=(*contents.notes, *notes, *tied))
+        return contents._replace(tensors=tensors, notes=(*contents.notes, *notes, *tied))
 
     def cross_check(self, file: SourceFile, names: AbstractSet[str]) -> None:
         """Do nothing: the other reader is PyTorch, which runs what it reads."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 from importer.codecs.base import Codec, Decoder, Part, Shape
@@ -84,8 +83,7 @@ def read_stored(
             raise UnsupportedError("the stored model has no weights", code="E_FORMAT")
         tree = Tree(store.layout.root, (), ())
         found = of_contents(tree, {"": whole}, configs, as_arrays=False, apart=apart)
-    return replace(
-        found,
+    return found._replace(
         files=merged(files, found.files),
         left_out=tuple(left_out),
         components=components,
