@@ -9,6 +9,7 @@ import typer.main
 from cli.hints import HINTS, hint_for
 from cli.main import make_app
 from store.errors import InputError, UsageError
+from tests.cli.runner import COMMANDS
 from tests.importer.builders import REPOSITORY
 
 BELOW = [
@@ -19,7 +20,7 @@ COMMAND = re.compile(r"`ingot ([a-z]+)")
 
 
 def flags():
-    commands = typer.main.get_command(make_app([])).commands.values()
+    commands = typer.main.get_command(make_app(["help", *COMMANDS])).commands.values()
     return {word for command in commands for option in command.params for word in option.opts}
 
 

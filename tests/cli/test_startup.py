@@ -6,7 +6,9 @@ import subprocess
 import sys
 
 import pytest
+import typer.main
 
+from cli.main import make_app
 from tests.cli.runner import environment
 from tests.importer.builders import MODELS
 
@@ -69,6 +71,27 @@ def test_help_does_not_import_the_importer(filled_store):
     _, modules = imported("--help", store=filled_store)
 
     assert not [name for name in modules if name.startswith("importer")]
+
+
+@pytest.mark.parametrize(
+    ("words", "looked_at"),
+    [
+        (["--help"], []),
+        ([], []),
+        (["help", "create"], ["create", "help"]),
+        (["show", "create"], ["show"]),
+        (["--store", "help", "list"], ["list"]),
+    ],
+    ids=" ".join,
+)
+def test_typer_looks_at_the_parameters_of_the_commands_that_are_named(words, looked_at):
+    commands = typer.main.get_command(make_app(words)).commands
+
+    own = {"quiet"}  # every command's
+    found = [
+        name for name, one in commands.items() if own < {param.name for param in one.params}
+    ]
+    assert sorted(found) == looked_at
 
 
 def test_rm_and_cp_import_nothing_heavy(filled):

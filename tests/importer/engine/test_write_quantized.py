@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import tracemalloc
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
@@ -123,7 +123,7 @@ def test_sources_that_follow_each_other_are_one_tensor(store, tmp_path, threads,
     single = [tensor for tensor in plan.tensors if tensor.name != "w"]
     (tensor,) = stacked.tensors
     sources = tuple(source for one in single for source in one.sources)
-    again = replace(stacked, tensors=(tensor._replace(sources=sources),))
+    again = stacked._replace(tensors=(tensor._replace(sources=sources),))
     monkeypatch.setattr(workers, "CHUNK", 256)
 
     with store.writing("") as writer:
@@ -252,7 +252,7 @@ def test_one_large_tensor_keeps_several_threads_busy(store, tmp_path, monkeypatc
     (blob,) = plan.blobs
     (tensor,) = blob.tensors
     meeting = Meeting(threading.Barrier(2))
-    job = replace(blob, tensors=(tensor._replace(transcoder=meeting),))
+    job = blob._replace(tensors=(tensor._replace(transcoder=meeting),))
 
     with store.writing("") as writer:
         (done,) = write_blobs([job], writer, Reuse(store, plan), 2, lambda _: None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import struct
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -207,7 +206,7 @@ def test_files_become_layers_with_media_types():
 
 
 def test_what_the_inventory_leaves_out_is_in_the_plan():
-    found = replace(inventory(), left_out=(LeftOut("x.bin", "weights in another format"),))
+    found = inventory()._replace(left_out=(LeftOut("x.bin", "weights in another format"),))
 
     assert make_plan(found, classify(found), PLAIN).left_out == found.left_out
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from importer.codecs.spec import FloatType, parse_target
@@ -251,9 +249,9 @@ def test_conditions_look_at_architecture_family_and_kind(tmp_path):
     asked = parse_options(recipe=str(path))
 
     assert types(asked)["v_proj"] == "int6"
-    gemma = replace(FACTS, architecture="Gemma3ForCausalLM", family="gemma3")
+    gemma = FACTS._replace(architecture="Gemma3ForCausalLM", family="gemma3")
     assert types(asked, facts=gemma)["v_proj"] == "int8"
-    pipeline = replace(FACTS, kind=SourceKind.PIPELINE)
+    pipeline = FACTS._replace(kind=SourceKind.PIPELINE)
     assert types(asked, facts=pipeline)["v_proj"] == "keep"
 
 
