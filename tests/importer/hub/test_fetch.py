@@ -155,7 +155,7 @@ def test_what_is_not_needed_changes_nothing(tmp_path_factory, paths, variant, da
 
     try:
         first = needed(paths)
-    except (InputError, UnsupportedError):
+    except (InputError, UnsupportedError, UsageError):
         return
     others = data.draw(st.sets(st.sampled_from(sorted(paths))))
 
