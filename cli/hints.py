@@ -12,6 +12,8 @@ _DAMAGED: Final = "`ingot verify` shows what is damaged; creating the model agai
 
 HINTS: Final[Mapping[str, str]] = MappingProxyType(
     {
+        "E_ACCESS": "Give yourself the permission (`chmod`, `chown`), or run it as the "
+        "user who has it",
         "E_BLOB_DIGEST": _DAMAGED,
         "E_BLOB_KIND": _DAMAGED,
         "E_BLOB_MISSING": _DAMAGED,
@@ -35,6 +37,7 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "E_MISALIGNED": "`--on-misaligned adjust` takes a smaller group, and "
         "`--on-misaligned keep` leaves the tensor as it is",
         "E_NAME_COLLISION": "Keep the latter: --rule '{quantized}=keep'",
+        "E_NAME_TAKEN": "Choose another name, or leave `--no-clobber` out to replace the model",
         "E_NOSPACE": "Free some space (`ingot gc` may help) and run the command again, or name "
         "another disk with `--store`",
         "E_NO_REPORT": "Create the model again with `--report`",
@@ -49,6 +52,7 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "E_QUANT_KEEP": "Leave `-q` out",
         "E_QUANT_NONFINITE": "Keep the tensor (`--rule '{tensor}=keep'`), or pass "
         "`--allow-nonfinite`",
+        "E_READ_ONLY": "Mount it for writing, or name another store with `--store`",
         "E_RECIPE": "`ingot show NAME --recipe` prints a recipe that can be read again",
         "E_RECIPE_TYPE": "Say which: `-q int4 --recipe {recipe}`",
         "E_RECIPE_TYPED": "Leave `-q` out",

@@ -27,10 +27,12 @@ class Received(NamedTuple):
 
     Attributes:
         nbytes: negative when they were damaged and have to come again.
+        is_new: whether they have come in this run.
     """
 
     path: str
     nbytes: int
+    is_new: bool = True
 
 
 class Fetched(NamedTuple):
@@ -83,14 +85,16 @@ class NoKernels(NamedTuple):
 
 
 class Wrote(NamedTuple):
-    """Some bytes of a blob were written.
+    """Some bytes of a blob were written, or need not be.
 
     Attributes:
         blob: the layer's name.
+        is_new: whether they were written in this run.
     """
 
     blob: str
     nbytes: int
+    is_new: bool = True
 
 
 class BlobDone(NamedTuple):
@@ -109,6 +113,17 @@ class Measuring(NamedTuple):
     """
 
     tensors: int
+    nbytes: int
+
+
+class Measured(NamedTuple):
+    """A tensor was compared with its source.
+
+    Attributes:
+        nbytes: of the source.
+    """
+
+    tensor: str
     nbytes: int
 
 
@@ -153,6 +168,7 @@ Event = (
     | Wrote
     | BlobDone
     | Measuring
+    | Measured
     | Verified
     | Compared
     | Published

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from importer.engine.held import blobs_that_stay, check_sources, hold_sources
+from importer.engine.held import blobs_that_stay, check_readable, check_sources, hold_sources
 from importer.engine.ledger import Written
 from importer.engine.resources import affordable
 from importer.engine.reuse import Reuse, was_imported
@@ -17,6 +17,7 @@ from importer.engine.write import write_blobs
 from importer.events import Listener, Planned, Published, Scanned, silent
 from importer.modelfile.layers import configured, inherited, use_layers, with_stops
 from importer.models.config import config_bytes
+from importer.models.quality import Quality, quality_bytes
 from importer.planning.outcome import misfits_of
 from importer.planning.plan import FilePlan, Job, Plan
 from importer.planning.planner import make_plan
@@ -30,9 +31,11 @@ from importer.sources.location import HubRepository, StoredModel
 from store import BlobRef, CommitOutcome, Digest, Layer, Manifest, MediaType, ModelName, Store
 from store.errors import InputError, UsageError
 from store.manifest import CONFIG_MEDIA_TYPE
-from store.text import printable
+from store.text import count, printable
 from store.writer import BlobsGoneError
 
+_SHOWN: Final = 10
+"""Tensors that one message names."""
 _NO_REPORT: Final = "there is nothing to report: no tensor is quantized"
 
 
@@ -43,12 +46,14 @@ class ImportResult(NamedTuple):
         digest: of the manifest.
         replaced: the digest that the name had before, or None.
         written: every blob with what became of it.
+        quality: of the quantized tensors, where that was asked for.
     """
 
     name: ModelName
     digest: Digest
     replaced: Digest | None
     written: tuple[Written, ...]
+    quality: tuple[Quality, ...] = ()
 
     def tally(self, *outcomes: CommitOutcome) -> tuple[int, int]:
         """Count the distinct blobs that ended in one of `outcomes`, and their bytes."""
@@ -71,6 +76,7 @@ def plan_import(
     Raises:
         IngotError: the source cannot be imported as it was asked.
     """
+    request.check_name(store)
     # Here already, because a source on the Hub is fetched before its tensors are known.
     affordable(request.threads, request.max_memory, quantizes=False)
     with _inventory(request, store, listen, only_headers=only_headers) as inventory:
@@ -114,6 +120,11 @@ def import_model(
     known = _known(plan, store, reuse)
     sizes = [job.nbytes for job, ref in zip(jobs, known, strict=True) if ref is None]
     check_space(store, sizes)
+    check_readable(
+        job.file
+        for job, ref in zip(jobs, known, strict=True)
+        if ref is None and isinstance(job, FilePlan)
+    )
     listen(Planned(len(jobs), plan.nbytes, len(jobs) - len(sizes)))
     with telling_space(store, sizes), store.writing(request.name) as writer:
         if request.rehash:
@@ -133,8 +144,10 @@ def import_model(
         layers = [_layer(job, done.ref) for job, done in zip(jobs, written, strict=True)]
         use = inherited(request.use, plan.inventory.words)
         documents = [configured(config_bytes(plan), use)]
+        quality: tuple[Quality, ...] = ()
         if request.report and plan.quantizes:
-            documents.append(_report(store, plan, written, threads, listen))
+            quality = _measured(store, plan, written, threads, listen)
+            documents.append(quality_bytes(quality))
         made = [Written(*writer.put(document)) for document in documents]
         config, *reports = [done.ref for done in made]
         layers += [Layer(MediaType.QUALITY, ref.digest, ref.size) for ref in reports]
@@ -144,6 +157,7 @@ def import_model(
         origin = _origin(request, plan)
         manifest = Manifest(Layer(CONFIG_MEDIA_TYPE, config.digest, config.size), tuple(layers))
         check_sources(store, writer, plan.inventory.all_files, threads)
+        request.check_name(store)
         try:
             published = writer.publish(request.name, manifest, origin)
         except BlobsGoneError as error:
@@ -159,7 +173,7 @@ def import_model(
     store.memo.save()
     listen(Published(digest))
     was = previous.digest if previous is not None else None
-    return ImportResult(request.name, digest, was, (*written, *made))
+    return ImportResult(request.name, digest, was, (*written, *made), quality)
 
 
 def _with_attachments(plan: Plan, request: ImportRequest) -> Plan:
@@ -211,14 +225,13 @@ def _inventory(
         yield read_inventory(source, variant, as_arrays=request.as_arrays, apart=apart)
 
 
-def _report(
+def _measured(
     store: Store, plan: Plan, written: Sequence[Written], threads: int, listen: Listener
-) -> bytes:
+) -> tuple[Quality, ...]:
     from importer.engine.measure import measure  # noqa: PLC0415 - few imports are measured
-    from importer.models.quality import quality_bytes  # noqa: PLC0415
 
     refs = [done.ref for done in written[: len(plan.blobs)]]
-    return quality_bytes(measure(store, plan, refs, threads, listen))
+    return tuple(measure(store, plan, refs, threads, listen))
 
 
 def _one_variant(source: HubRepository, asked: str | None) -> str | None:
@@ -253,9 +266,11 @@ def _layer(job: Job, ref: BlobRef) -> Layer:
 
 def _check_fits(plan: Plan) -> None:
     if misfits := misfits_of(plan.blobs):
-        shown = ", ".join(f"`{one.name}` ({one.decision.reason})" for one in misfits[:10])
+        shown = ", ".join(f"`{one.name}` ({one.decision.reason})" for one in misfits[:_SHOWN])
+        more = f" and {len(misfits) - _SHOWN:,} more" if len(misfits) > _SHOWN else ""
+        verb = "does not fit its rule" if len(misfits) == 1 else "do not fit their rules"
         raise InputError(
-            f"{len(misfits)} tensors do not fit their rules: {shown}",
+            f"{count(len(misfits), 'tensor')} {verb}: {shown}{more}",
             code="E_STRICT",
         )
 

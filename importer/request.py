@@ -10,7 +10,8 @@ from typing import Final, NamedTuple, Never
 from importer.recipes.options import QuantizeOptions
 from importer.recipes.recipe import PLAIN, Recipe
 from importer.sources.location import Source, StoredModel
-from store import ModelName
+from store import ModelName, Store
+from store.errors import UsageError
 
 
 class Message(NamedTuple):
@@ -63,6 +64,7 @@ class ImportRequest(NamedTuple):
         rehash: believe nothing that the store noted earlier.
         strict: refuse a plan in which a tensor does not fit its rule.
         report: measure the quantized tensors, and store what was found.
+        clobber: whether the name may stand for a model already.
         as_arrays: keep quantized weights as the arrays that they are stored as, as models of
             earlier versions have them.
         use: how the model is used, beside what its files say.
@@ -80,6 +82,7 @@ class ImportRequest(NamedTuple):
     rehash: bool = False
     strict: bool = False
     report: bool = False
+    clobber: bool = True
     as_arrays: bool = False
     unpack: bool = False
     use: Use = NO_USE
@@ -90,6 +93,15 @@ class ImportRequest(NamedTuple):
     def takes_apart(self) -> bool:
         """Whether tensors are wanted, and not files that programs load as they are."""
         return self.unpack or self.recipe not in (PLAIN, QuantizeOptions())
+
+    def check_name(self, store: Store) -> None:
+        """Raise UsageError where the name stands for a model and must not."""
+        there = None if self.clobber else store.catalog.find(self.name)
+        if there is not None:
+            raise UsageError(
+                f"`{self.name}` stands for a model already, {there.digest.short}",
+                code="E_NAME_TAKEN",
+            )
 
 
 def is_derived(request: ImportRequest) -> bool:

@@ -103,6 +103,9 @@ def is_no_space(error: OSError) -> bool:
     return error.errno in _NO_SPACE
 
 
+_CODES: Final[Mapping[int, str]] = MappingProxyType(
+    {errno.EACCES: "E_ACCESS", errno.EPERM: "E_ACCESS", errno.EROFS: "E_READ_ONLY"}
+)
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
@@ -118,7 +121,7 @@ def from_os_error(error: OSError) -> IngotError:
     name = errno.errorcode.get(error.errno or 0, "EIO")
     if is_no_space(error):
         return NoSpaceError(f"{where}{what}", code="E_NOSPACE")
-    code = "E_EXHAUSTED" if is_exhausted(error) else "E_IO"
+    code = "E_EXHAUSTED" if is_exhausted(error) else _CODES.get(error.errno or 0, "E_IO")
     return StorageError(f"{where}{what} ({name})", code=code)
 
 

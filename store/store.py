@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Final, Self
 from store.blobs import BlobStore
 from store.catalog import Catalog
 from store.durable import write_small
-from store.errors import IntegrityError, StorageError, UnsupportedError, UsageError
+from store.errors import (
+    IntegrityError,
+    NotFoundError,
+    StorageError,
+    UnsupportedError,
+    UsageError,
+)
 from store.fs import FileSystem
 from store.lock import StoreLock
 from store.memo import Memo
@@ -154,10 +160,19 @@ class Store:
         """Untag all of `names` durably, or none of them; blobs and history stay until gc.
 
         Raises:
-            NotFoundError: one is not there; nothing was removed.
+            NotFoundError: some are not there; nothing was removed.
         """
-        for name in names:
-            self.catalog.check_removable(name)
+        missing = []
+        for name in dict.fromkeys(names):
+            try:
+                self.catalog.check_removable(name)
+            except NotFoundError as error:
+                missing.append((name, error))
+        if len(missing) == 1:
+            raise missing[0][1]
+        if missing:
+            what = ", ".join(f"`{name}`" for name, _ in missing)
+            raise NotFoundError(f"models {what} not found", code="E_NOT_FOUND")
         self.prepare()
         with self.lock.shared():
             for name in dict.fromkeys(names):

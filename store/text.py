@@ -43,6 +43,11 @@ def size(nbytes: int) -> str:
     return f"{value:.0f} {unit}" if round(value, 1) >= _WHOLE else f"{value:.1f} {unit}"
 
 
+def in_bytes(nbytes: int) -> str:
+    """`1.3 GB (1,310,000,000 bytes)`: what people read, and what programs compare."""
+    return f"{size(nbytes)} ({nbytes:,} bytes)" if nbytes >= 1000 else size(nbytes)  # noqa: PLR2004 - as above
+
+
 def count(number: int, noun: str) -> str:
     """`1 blob`, `2 blobs`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -12,7 +12,9 @@ from cli.commands.options import (
     JsonOpt,
     MaxMemoryOpt,
     NameArg,
+    NoClobberOpt,
     NoFsyncOpt,
+    ProgressOpt,
     StoreOpt,
     memory,
     open_store,
@@ -30,11 +32,14 @@ from cli.commands.type_options import (
     RuleOpt,
     VisionOpt,
 )
+from cli.panels import RESOURCES, SOURCE
+from cli.views.progress_style import Style
+from store.errors import UsageError
+from store.text import printable
 
 if TYPE_CHECKING:
-    from importer.pipeline import ImportResult
-    from importer.planning.plan import Job, Plan
-    from importer.request import ImportRequest
+    from cli.commands.modelfile import Given
+    from importer.sources.location import Source
     from store import Store
 
 
@@ -57,12 +62,15 @@ def create(
             "-f",
             metavar="MODELFILE",
             help="Do what this Modelfile says; without SOURCE, `Modelfile` if there is one.",
+            rich_help_panel=SOURCE,
         ),
     ] = None,
     variant: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="Import this variant of the weights, such as fp16 or Q4_K_M."
+            metavar="NAME",
+            help="Import this variant of the weights, such as fp16 or Q4_K_M.",
+            rich_help_panel=SOURCE,
         ),
     ] = None,
     quantize: QuantizeOpt = None,
@@ -79,6 +87,7 @@ def create(
         typer.Option(
             "--unpack",
             help="Take the tensors out of a GGUF file, which is kept whole otherwise.",
+            rich_help_panel=SOURCE,
         ),
     ] = False,
     strict: Annotated[
@@ -105,39 +114,38 @@ def create(
             "headers of weights and small files are fetched, the latter into the Hub's cache.",
         ),
     ] = False,
+    no_clobber: NoClobberOpt = False,
     rehash: Annotated[
         bool,
         typer.Option(
             "--rehash",
             help="Read the source and hash the blobs again, even if nothing changed.",
+            rich_help_panel=RESOURCES,
         ),
     ] = False,
     jobs: JobsOpt = None,
     max_memory: MaxMemoryOpt = None,
     no_fsync: NoFsyncOpt = False,
     init: InitOpt = False,
+    progress: ProgressOpt = Style.AUTO,
     store: StoreOpt = None,
     json: JsonOpt = False,
 ) -> None:
     """Import a checkpoint into the store under NAME.
 
     Example: ingot create llama ./Llama-3.2-1B -q int4
+    Example: ingot create qwen hf:Qwen/Qwen3-0.6B --dry-run
+    Example: ingot create shrimp -f Modelfile
     """
-    import time
-    from functools import partial
-
+    from cli.commands.creation import derive, make, show_plan
     from cli.commands.modelfile import load
-    from cli.views.ollama import runs_of_plan, warning
     from cli.views.progress import listening
-    from importer.pipeline import import_model, new_jobs, plan_import
     from importer.recipes.options import parse_options
     from importer.recipes.recipe import Misaligned
     from importer.request import NO_USE, ImportRequest, is_derived
-    from importer.sources.location import parse_source
     from store import ModelName
-    from store.lookup import find_name
 
-    started = time.monotonic()
+    _check_is_a_name(name, source)
     asked = parse_options(
         quantize,
         group_size=group_size,
@@ -150,18 +158,15 @@ def create(
     )
     given = load(file, has_source=source is not None)
     content = given.content if given else None
+    base = content.base.text if content and content.base else ""
+    phases = _phases(source or base, report=report)
     with (
         open_store(store, is_durable=not no_fsync, may_init=init) as opened,
-        listening() as listen,
+        listening(progress, phases) as listen,
     ):
-        stored = partial(find_name, opened.catalog)
-        if given and source is None:
-            place = given.source(stored)
-        else:
-            place = parse_source("." if source is None else source, stored)
         request = ImportRequest(
             ModelName.parse(name),
-            place,
+            _place(source, given, opened),
             asked,
             variant=variant,
             threads=threads(jobs),
@@ -169,6 +174,7 @@ def create(
             rehash=rehash,
             strict=strict,
             report=report,
+            clobber=not no_clobber,
             unpack=unpack,
             use=content.use if content else NO_USE,
             draft=given.path(content.draft) if given and content else None,
@@ -176,106 +182,52 @@ def create(
         )
         notes = content.notes if content else ()
         if content and is_derived(request):
-            _derive(request, opened, notes, dry_run=dry_run, json=json)
-            return
-        plan = plan_import(request, opened, listen, only_headers=dry_run)
-        if (told := warning(runs_of_plan(plan))) is not None:
-            notes = (*notes, told)
-        plan = plan._replace(warnings=(*plan.warnings, *notes))
-        if dry_run:
-            new = new_jobs(plan, opened, trusts=not rehash)
-            _print_plan(request, plan, new, json=json)
-            return
-        result = import_model(request, plan, opened, listen)
-    _print_result(result, plan, time.monotonic() - started, json=json)
+            derive(request, opened, notes, dry_run=dry_run, json=json)
+        elif dry_run:
+            show_plan(request, opened, listen, notes, json=json)
+        else:
+            make(request, opened, listen, notes, json=json)
 
 
-def _derive(
-    request: ImportRequest, store: Store, notes: tuple[str, ...], *, dry_run: bool, json: bool
-) -> None:
-    from cli.views.console import out, out_json, talk, warn
-    from cli.views.derivation import (
-        plan_document,
-        plan_lines,
-        result_document,
-        result_lines,
-    )
-    from importer.modelfile.derive import derive
-    from importer.sources.location import StoredModel
+def _phases(source: str, *, report: bool) -> list[str]:
+    from cli.views.progress_state import FETCHING, MEASURING, PUBLISHING, READING, WRITING
 
-    assert isinstance(request.source, StoredModel), "others are imported"
-    name, base = request.name, request.source.name
-    if dry_run and json:
-        out_json("create", plan_document(name, base, request.use))
-        return
-    for note in () if json else notes:
-        warn(note)
-    if dry_run:
-        store.catalog.get(base)
-        out(plan_lines(name, base, request.use))
-        return
-    made = derive(store, name, base, request.use)
-    if json:
-        out_json("create", result_document(made, base, notes))
-        return
-    for line in result_lines(made, base):
-        talk(line)
-    out([f"{made.name} {made.digest}"])
+    fetching = [FETCHING] if source.startswith(_HUB) or "://" in source else []
+    return [*fetching, READING, WRITING, *([MEASURING] if report else []), PUBLISHING]
 
 
-def _print_result(result: ImportResult, plan: Plan, seconds: float, *, json: bool) -> None:
-    from cli.views.console import out, out_json, talk, warn
-    from store import CommitOutcome
-    from store.text import count, size
+def _check_is_a_name(name: str, source: str | None) -> None:
+    """Raise UsageError for a source where the name should be: forgotten, or swapped."""
+    import os
+    import shlex
 
-    tallies = {outcome: result.tally(outcome) for outcome in CommitOutcome}
-    if json:
-        document = {
-            "name": str(result.name),
-            "digest": str(result.digest),
-            "replaced": str(result.replaced) if result.replaced else None,
-            "tensors": len(plan.inventory.tensors),
-            "blobs": {
-                outcome: {"count": blobs, "bytes": nbytes}
-                for outcome, (blobs, nbytes) in tallies.items()
-            },
-            "left_out": [{"path": left.path, "reason": left.reason} for left in plan.left_out],
-            "warnings": list(plan.warnings),
-            "milliseconds": round(seconds * 1000),
-        }
-        out_json("create", document)
-        return
-    for warning in plan.warnings:
-        warn(warning)
-    if plan.left_out:
-        reasons = ", ".join(sorted({left.reason for left in plan.left_out}))
-        talk(f"left out {count(len(plan.left_out), 'file')} ({reasons}); --dry-run lists them")
-    if result.replaced == result.digest:
-        talk(f"{result.name} is unchanged")
-    elif result.replaced is not None:
-        talk(f"replaced {result.name} (was {result.replaced.short})")
-    words = [
-        f"{_VERBS.get(outcome, outcome)} {count(blobs, 'blob')} ({size(nbytes)})"
-        for outcome, (blobs, nbytes) in tallies.items()
-        if blobs or outcome is CommitOutcome.NEW
-    ]
-    talk(f"{', '.join(words)} in {seconds:.1f} s")
-    out([f"{result.name} {result.digest}"])
-
-
-_VERBS = {"new": "wrote"}
-
-
-def _print_plan(request: ImportRequest, plan: Plan, new: list[Job], *, json: bool) -> None:
-    from cli.views.console import out, out_json
-    from cli.views.derivation import said
-    from cli.views.plan import plan_document, plan_lines
-
-    name = str(request.name)
-    if json:
-        document = plan_document(plan, new)
-        told = {"says": list(said(request.use))}
-        out_json("create", {"name": name, "dry_run": True, **document, **told})
+    on_hub = name.startswith(_HUB)
+    is_path = "/" in name and os.path.exists(name)
+    if source is None:
+        is_source = name.startswith(_NEVER_NAMES) or on_hub or is_path
+        better = f"ingot create NAME {shlex.quote(name)}"
     else:
-        out(plan_lines(name, plan, new))
-        out(f"{word} as the Modelfile says" for word in said(request.use))
+        is_source = name.startswith(_NEVER_NAMES) or (is_path and not os.path.exists(source))
+        better = f"ingot create {shlex.quote(source)} {shlex.quote(name)}"
+    if is_source:
+        raise UsageError(
+            f"`{printable(name)}` is a source, expected the name of a model",
+            code="E_NAME",
+            hint=f"The name comes first: `{printable(better)}`",
+        )
+
+
+_HUB = ("hf:", "hf.co/", "huggingface.co/")
+_NEVER_NAMES = ("./", "../", "/", "~", "hf:")
+
+
+def _place(source: str | None, given: Given | None, store: Store) -> Source:
+    from functools import partial
+
+    from importer.sources.location import parse_source
+    from store.lookup import find_name
+
+    stored = partial(find_name, store.catalog)
+    if given is not None and source is None:
+        return given.source(stored)
+    return parse_source("." if source is None else source, stored)

@@ -14,12 +14,14 @@ from cli.commands.options import (
     JsonOpt,
     MaxMemoryOpt,
     NoFsyncOpt,
+    ProgressOpt,
     StoreOpt,
     memory,
     open_store,
     threads,
 )
 from cli.commands.sources import source_to_read
+from cli.views.progress_style import Style
 
 
 @unique
@@ -116,6 +118,7 @@ def export(
     jobs: JobsOpt = None,
     max_memory: MaxMemoryOpt = None,
     no_fsync: NoFsyncOpt = False,
+    progress: ProgressOpt = Style.AUTO,
     store: StoreOpt = None,
     json: JsonOpt = False,
 ) -> None:
@@ -142,7 +145,7 @@ def export(
     )
     with contextlib.ExitStack() as stack:
         opened = stack.enter_context(open_store(store, is_durable=not no_fsync))
-        listen = stack.enter_context(listening())
+        listen = stack.enter_context(listening(progress))
         request = ExportRequest(
             source_to_read(name, opened),
             Path(dest),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from cli.panels import COMMON, RESOURCES
+from cli.views.progress_style import Style
 from store.errors import NotFoundError, StorageError, UsageError
 from store.text import printable
 
@@ -52,9 +53,22 @@ MaxMemoryOpt = Annotated[
         rich_help_panel=RESOURCES,
     ),
 ]
+ProgressOpt = Annotated[
+    Style,
+    typer.Option(
+        "--progress",
+        help="Show progress on a terminal's last line (auto), as lines, as JSON events on "
+        "stderr, or not at all.",
+        rich_help_panel=COMMON,
+        show_default=False,
+    ),
+]
 InitOpt = Annotated[
     bool,
     typer.Option("--init", help="Make a store even of a directory that holds something else."),
+]
+NoClobberOpt = Annotated[
+    bool, typer.Option("--no-clobber", help="Fail if the name stands for a model already.")
 ]
 NoFsyncOpt = Annotated[bool, typer.Option("--no-fsync", hidden=True)]
 

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.commands.options import JobsOpt, JsonOpt, StoreOpt, existing_store, threads
+from cli.commands.options import (
+    JobsOpt,
+    JsonOpt,
+    ProgressOpt,
+    StoreOpt,
+    existing_store,
+    threads,
+)
+from cli.views.progress_style import Style
 
 if TYPE_CHECKING:
     from importer.verification.compare import Comparison
@@ -56,6 +64,7 @@ def verify(
         ),
     ] = False,
     jobs: JobsOpt = None,
+    progress: ProgressOpt = Style.AUTO,
     store: StoreOpt = None,
     json: JsonOpt = False,
 ) -> None:
@@ -70,6 +79,7 @@ def verify(
     from functools import partial
 
     from cli.views.progress import listening
+    from cli.views.progress_state import COMPARING, READING, VERIFYING, WRITING
     from importer.events import Verified
     from importer.sources.location import parse_source
     from store.errors import UsageError
@@ -91,7 +101,9 @@ def verify(
         original = None
         if source is not None:
             original = parse_source(source, partial(find_name, opened.catalog))
-        with listening() as listen:
+        compares = original is not None or export is not None
+        phases = (VERIFYING, COMPARING) if compares and not repair else (VERIFYING,)
+        with listening(progress, phases) as listen:
             workers = threads(jobs)
             report = verify_store(
                 opened,
@@ -119,7 +131,7 @@ def verify(
         if repair:
             from importer.verification import repair as repairing
 
-            with listening() as listen:
+            with listening(progress, (READING, WRITING)) as listen:
                 done = repairing.repair(
                     opened, report, parsed, source=original, threads=workers, listen=listen
                 )

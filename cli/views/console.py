@@ -7,8 +7,8 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping
-from typing import Final, TextIO
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, Protocol, TextIO
 
 from store.errors import IngotError, StorageError
 from store.text import printable
@@ -19,11 +19,19 @@ _RESET: Final = "\x1b[0m"
 _LONGEST_MESSAGE: Final = 4000
 
 
+class Picture(Protocol):
+    """Something on the terminal's last line, which steps aside for lines that stay."""
+
+    def clear(self) -> None:
+        """Take it away."""
+
+
 class _Call:
     """What the parser found out about the one call that this process serves."""
 
     wants_json = False
     is_quiet = False
+    picture: Picture | None = None
 
 
 _call: Final = _Call()
@@ -131,7 +139,26 @@ def has_colour(stream: TextIO) -> bool:
     return stream.isatty()
 
 
+def tell_event(event: str, facts: Mapping[str, object]) -> None:
+    """Print an event on stderr as one line of JSON, whatever else is said there."""
+    if sys.stderr is not None:
+        _to_stderr(json.dumps({"schema": "ingot.event/1", "event": event, **facts}))
+
+
+@contextlib.contextmanager
+def beside(picture: Picture) -> Iterator[None]:
+    """Show a picture on the last line of the terminal; it is gone when the block ends."""
+    _call.picture = picture
+    try:
+        yield
+    finally:
+        picture.clear()
+        _call.picture = None
+
+
 def _to_stderr(line: str) -> None:
+    if _call.picture is not None:
+        _call.picture.clear()
     # What nobody hears changes neither what is done nor the exit code.
     with contextlib.suppress(OSError):
         sys.stderr.write(_encodable(line, sys.stderr) + "\n")

@@ -1,13 +1,18 @@
-"""What an import says while it works: a bar on a terminal, elsewhere a line a phase."""
+"""What a command says while it works: a line on a terminal, elsewhere lines, or events."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Iterator, Sequence
+from typing import Final
 
-from cli.views.console import is_quiet, talk, warn
+from cli.views.console import beside, is_quiet, talk, tell_event, warn
+from cli.views.progress_line import Line
+from cli.views.progress_state import FETCHING, READING, WRITING, State
+from cli.views.progress_style import Style
 from importer.events import (
     BlobDone,
     Compared,
@@ -16,6 +21,7 @@ from importer.events import (
     Fetched,
     Fetching,
     Listener,
+    Measured,
     Measuring,
     NoKernels,
     Planned,
@@ -28,33 +34,160 @@ from importer.events import (
 )
 from store.text import count, printable, size
 
-if TYPE_CHECKING:
-    from rich.progress import Progress
-
-_NAME_WIDTH = 40
-_COMMIT_DIGITS = 12
-_PHASES = {
-    Planned: "writing",
-    Measuring: "measuring",
-    Verified: "verifying",
-    Compared: "comparing",
-}
+_COMMIT_DIGITS: Final = 12
+_SECONDS: Final = 10.0
+"""Away from a terminal, a line comes so often at least."""
+_PARTS: Final = 10
+"""Or when a tenth more is done; but not in the first second, in which most are at the end."""
+_FIRST: Final = 1.0
+_EVENTS: Final = 0.5
+"""Seconds between two events that say how far it is."""
 
 
 @contextlib.contextmanager
-def listening() -> Iterator[Listener]:
-    """Yield a listener for an import; a bar disappears when the block ends."""
-    if is_quiet() or sys.stderr is None:
-        yield silent
-    elif not sys.stderr.isatty():
-        yield _say
-    else:
-        with _bar() as bar:
-            yield _Bar(bar)
+def listening(
+    style: Style = Style.AUTO, phases: Sequence[str] = (READING, WRITING)
+) -> Iterator[Listener]:
+    """Yield a listener for what takes a while; a picture disappears when the block ends.
+
+    When a signal ends the block, what is kept is told, and how to go on.
+    """
+    state = State(phases)
+    try:
+        if sys.stderr is None or style is Style.NONE:
+            yield silent
+        elif style is Style.JSON:
+            yield _Events(state)
+        elif is_quiet():
+            yield silent
+        elif style is Style.AUTO and _is_capable():
+            line = Line(state)
+            with beside(line):
+                yield _Picture(state, line)
+        else:
+            yield _Lines(state)
+    except Exception:
+        raise
+    except BaseException:
+        _tell_interrupted(state)
+        raise
 
 
-def _say(event: Event) -> None:
-    _notice(event)
+def _is_capable() -> bool:
+    return sys.stderr.isatty() and os.environ.get("TERM") not in {"dumb", ""}
+
+
+class _Picture:
+    """On a terminal: facts as lines that stay, and a line that is drawn again below them."""
+
+    def __init__(self, state: State, line: Line) -> None:
+        self._state, self._line = state, line
+        line.draw(now=True)
+
+    def __call__(self, event: Event) -> None:
+        _tell(event)
+        before = self._state.phase
+        self._state.take(event)
+        self._line.draw(now=self._state.phase != before)
+
+
+class _Lines:
+    """Elsewhere: facts as lines, and now and then how far it is."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._phase, self._at, self._part = "", time.monotonic(), 0
+
+    def __call__(self, event: Event) -> None:
+        _tell(event)
+        self._state.take(event)
+        state, now = self._state, time.monotonic()
+        if state.phase != self._phase:
+            self._phase, self._at, self._part = state.phase, now, 0
+        waited, part = now - self._at, _PARTS * state.nbytes_done // max(state.nbytes, 1)
+        is_due = waited >= _SECONDS or (waited >= _FIRST and part > self._part)
+        if is_due and state.nbytes and state.share < 1:
+            self._at, self._part = now, part
+            talk(_how_far(state))
+
+
+class _Events:
+    """For programs: every fact, and now and then how far it is, as JSON, one a line."""
+
+    def __init__(self, state: State) -> None:
+        self._state, self._next = state, 0.0
+
+    def __call__(self, event: Event) -> None:
+        before = self._state.phase
+        self._state.take(event)
+        if not isinstance(event, _STEPS):
+            facts = {_KEYS.get(key, key): value for key, value in event._asdict().items()}
+            name = _NAMES[type(event)]
+            tell_event(name, {key: _plain(value) for key, value in facts.items()})
+        now = time.monotonic()
+        if self._state.phase != before or now >= self._next:
+            self._next = now + _EVENTS
+            tell_event("progress", _document(self._state))
+
+
+_STEPS: Final = (Received, Wrote, BlobDone, Measured, Verified, Compared)
+"""Events that come by the thousand; how far it is stands for them."""
+_NAMES: Final = {
+    Fetching: "fetching",
+    Fetched: "fetched",
+    Scanned: "scanned",
+    Planned: "planned",
+    Compiling: "compiling",
+    NoKernels: "no_kernels",
+    Measuring: "measuring",
+    Published: "published",
+}
+_KEYS: Final = {"nbytes": "bytes"}
+
+
+def _plain(value: object) -> object:
+    return value if isinstance(value, int | float | str) else str(value)
+
+
+def _document(state: State) -> dict[str, object]:
+    left = state.seconds_left
+    return {
+        "phase": state.phase,
+        "step": state.step,
+        "steps": len(state.phases),
+        "items": state.items,
+        "items_done": state.items_done,
+        "bytes": state.nbytes,
+        "bytes_done": state.nbytes_done,
+        "bytes_per_second": round(state.rate),
+        "seconds_left": None if left is None else round(left),
+        "name": state.name,
+    }
+
+
+def _how_far(state: State) -> str:
+    items = f", {state.items_done:,} of {count(state.items, state.noun)}" if state.items else ""
+    left = state.seconds_left
+    rest = "" if left is None else f", {max(round(left), 1)} s left"
+    return (
+        f"{state.phase}: {100 * state.share:.0f} %{items}, {size(state.nbytes_done)} of "
+        f"{size(state.nbytes)}, {size(int(state.rate))}/s{rest}"
+    )
+
+
+def _tell_interrupted(state: State) -> None:
+    again = "run the same command to go on"
+    if state.phase == FETCHING:
+        talk(f"interrupted: what has arrived is kept; {again}")
+    elif state.phase == WRITING and state.noun == "blob" and state.items:
+        done = f"{state.items_done:,} of {count(state.items, 'blob')}"
+        talk(f"interrupted: {done} {'is' if state.items == 1 else 'are'} kept; {again}")
+    elif state.phase:
+        talk(f"interrupted while {state.phase}; nothing was changed")
+
+
+def _tell(event: Event) -> None:  # noqa: C901 - one case for each event
+    """Say what should be read wherever progress is shown."""
     match event:
         case Fetching(source, commit, files, nbytes):
             what = f"{count(files, 'file')} ({size(nbytes)})" if files else "nothing"
@@ -65,84 +198,18 @@ def _say(event: Event) -> None:
             where = count(files, "file")
             talk(f"scanned {count(tensors, 'tensor')} in {where} ({size(nbytes)})")
         case Planned(blobs, nbytes, present, what):
+            if present:
+                talk(f"{present:,} of {count(blobs, 'blob')} already in the store")
             in_all = f" ({size(nbytes)})" if not present else ""
             if present < blobs:
                 talk(f"writing {count(blobs - present, what)}{in_all}")
         case Compiling():
             talk("compiling kernels, once")
+        case NoKernels(reason):
+            warn(f"kernels cannot be used ({reason}): quantizing in numpy, which is slower")
         case Measuring(tensors, nbytes):
             talk(f"measuring {count(tensors, 'quantized tensor')} ({size(nbytes)})")
         case Published(manifest):
             talk(f"published manifest {manifest.short}")
-        case Received() | NoKernels() | Wrote() | BlobDone() | Verified() | Compared():
-            pass
-
-
-def _notice(event: Event) -> None:
-    """Say what should be read even where a bar is shown."""
-    match event:
-        case Planned(blobs, _, present, _) if present:
-            talk(f"{present:,} of {count(blobs, 'blob')} already in the store")
-        case NoKernels(reason):
-            warn(f"kernels cannot be used ({reason}): quantizing in numpy, which is slower")
         case _:
             pass
-
-
-class _Bar:
-    def __init__(self, bar: Progress) -> None:
-        self._bar = bar
-        self._phase: type[Verified | Compared] | None = None
-        self._task = bar.add_task("reading headers", total=None)
-
-    def __call__(self, event: Event) -> None:
-        _notice(event)
-        match event:
-            case Fetching(nbytes=nbytes):
-                if nbytes:
-                    self._bar.reset(self._task, total=nbytes, description="fetching")
-            case Received(name, nbytes) | Wrote(name, nbytes):
-                name = printable(name, _NAME_WIDTH)
-                self._bar.update(self._task, advance=nbytes, description=name)
-            case Fetched():
-                self._bar.update(self._task, description="reading headers")
-            case Planned(nbytes=nbytes) | Measuring(nbytes=nbytes):
-                self._bar.reset(self._task, total=nbytes, description=_PHASES[type(event)])
-            case Compiling():
-                self._bar.update(self._task, description="compiling kernels, once")
-            case Verified(nbytes, total) | Compared(nbytes, total):
-                self._count(type(event), nbytes, total)
-            case Published():
-                self._bar.update(self._task, description="published")
-            case Scanned() | NoKernels() | BlobDone():
-                pass
-
-    def _count(self, phase: type[Verified | Compared], nbytes: int, total: int) -> None:
-        if self._phase is not phase:
-            # Each phase has a total of its own: a bar that went on ran past its end.
-            self._bar.reset(self._task, total=total, description=_PHASES[phase])
-            self._phase = phase
-        self._bar.update(self._task, advance=nbytes)
-
-
-def _bar() -> Progress:
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-        TransferSpeedColumn,
-    )
-
-    return Progress(
-        # A tensor named `[red]` is not markup.
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 from importer.codecs.transcode import Copy, CopyParts
 from importer.planning.plan import FilePlan, Job, Plan
-from importer.sources.file import SourceFile, changed, is_unchanged
+from importer.sources.file import SourceFile, changed, is_unchanged, opened
 from store import BlobRef, Digest, Store
 from store.errors import IntegrityError
 from store.parallel import Stop, each
@@ -18,6 +18,18 @@ _AT_ONCE: Final = 256
 """Blobs that are pinned under one lock, which gc waits for: that takes 5 ms."""
 
 _Item = TypeVar("_Item")
+
+
+def check_readable(files: Iterable[SourceFile]) -> None:
+    """Open files whose content nothing has looked at yet: weights were, when they were listed.
+
+    Raises:
+        OSError: one cannot be read; that is known before hours of work, and not after them.
+    """
+    for file in files:
+        if file.maker is None:
+            with opened(file):
+                pass
 
 
 def hold_sources(

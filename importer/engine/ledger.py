@@ -89,7 +89,7 @@ class Ledger:
         self.tell(BlobDone(job.plan.name, made.ref.size, outcome))
 
     def wrote(self, name: str, nbytes: int) -> None:
-        """Tell that so many bytes of a blob were written, or need not be."""
+        """Tell that so many bytes of a blob were written."""
         self.tell(Wrote(name, nbytes))
 
     def tell(self, event: Event) -> None:
@@ -100,5 +100,5 @@ class Ledger:
     def _reused(self, number: int, ref: BlobRef) -> None:
         name = self.jobs[number].name
         self.done[number] = Written(ref, CommitOutcome.REUSED)
-        self.wrote(name, ref.size)
+        self.tell(Wrote(name, ref.size, is_new=False))
         self.tell(BlobDone(name, ref.size, CommitOutcome.REUSED))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 from importer.codecs.base import KernelSpec, Runtime
 from importer.codecs.runtime import prepare
 from importer.engine.paired import read_pairs
-from importer.events import Compiling, Event, Measuring
+from importer.events import Compiling, Event, Measured, Measuring
 from importer.models.quality import Quality
 from importer.planning.plan import BlobPlan, Plan
 from store import BlobRef, Store
@@ -55,9 +56,19 @@ def measure(
                 work[kernel] += tensor.source_nbytes
     listen(Measuring(count, nbytes))
     runtime = prepare(work, lambda: listen(Compiling()))
-    stop = Stop()
-    found = each(lambda pair: list(_measure(store, *pair, runtime, stop)), jobs, threads, stop)
-    return [quality for blob in found for quality in blob]
+    stop, telling = Stop(), threading.Lock()
+
+    def measured(job: BlobPlan, ref: BlobRef) -> list[Quality]:
+        sizes = {tensor.name: tensor.source_nbytes for tensor in job.tensors}
+        found = []
+        for quality in _measure(store, job, ref, runtime, stop):
+            found.append(quality)
+            with telling:
+                listen(Measured(quality.name, sizes[quality.name]))
+        return found
+
+    rows = each(lambda pair: measured(*pair), jobs, threads, stop)
+    return [quality for blob in rows for quality in blob]
 
 
 def _measure(

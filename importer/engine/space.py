@@ -11,6 +11,7 @@ from store import Store
 from store.errors import NoSpaceError, is_no_space
 from store.fs import FileSystem
 from store.status import Free
+from store.text import in_bytes
 
 _DOCUMENTS: Final = 1 << 20
 """Configuration, manifest, pins and directories, generously."""
@@ -43,8 +44,8 @@ def check_room(fs: FileSystem, root: Path, sizes: Iterable[int], what: str) -> N
     needed = _needed(sizes, free.block)
     if needed.nbytes > free.nbytes:
         raise NoSpaceError(
-            f"the {what} needs up to {needed.nbytes} bytes, `{root}` has {free.nbytes} free; "
-            "nothing was written",
+            f"the {what} needs up to {in_bytes(needed.nbytes)}, `{root}` has "
+            f"{in_bytes(free.nbytes)} free; nothing was written",
             code="E_NOSPACE",
         )
     if free.files is not None and needed.files > free.files:
@@ -81,8 +82,8 @@ def telling_room(fs: FileSystem, root: Path, sizes: Iterable[int], what: str) ->
         where = f"`{error.filename}`: " if error.filename else ""
         files = "" if free.files is None else f" and {free.files} files"
         raise NoSpaceError(
-            f"{where}{error.strerror}; the {what} needs up to {needed.nbytes} bytes and "
-            f"{needed.files} files, `{root}` has {free.nbytes} bytes{files} free now",
+            f"{where}{error.strerror}; the {what} needs up to {in_bytes(needed.nbytes)} and "
+            f"{needed.files} files, `{root}` has {in_bytes(free.nbytes)}{files} free now",
             code="E_NOSPACE",
         ) from error
 

@@ -32,7 +32,7 @@ _REPORT_BYTES: Final = 1 << 20
 _PARTIAL: Final = 206
 _RANGE: Final = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
 
-_Tell = Callable[[int], None]
+_Tell = Callable[..., None]
 
 
 def download(
@@ -60,7 +60,7 @@ def download(
         directory.mkdir(parents=True, exist_ok=True)
     with WeakFileLock(lock), _reported(file.path, listen) as tell:
         if blob.is_file() and blob.stat().st_size == file.size:
-            tell(file.size)
+            tell(file.size, is_new=False)
             return
         # A second time from the start: the part of an earlier run may have been bad.
         if _fill(hub, file, tell, tries) or _fill(hub, file, tell, tries):
@@ -82,8 +82,11 @@ def _reported(path: str, listen: Listener) -> Iterator[_Tell]:
         listen(Received(path, pending))
         pending = 0
 
-    def tell(nbytes: int) -> None:
+    def tell(nbytes: int, *, is_new: bool = True) -> None:
         nonlocal pending
+        if not is_new:
+            listen(Received(path, nbytes, is_new=False))
+            return
         pending += nbytes
         if abs(pending) >= _REPORT_BYTES:
             report()
@@ -120,7 +123,7 @@ def _fill(hub: HubClient, file: HubFile, tell: _Tell, tries: int) -> bool:
         while piece := target.read(_REHASH):
             digest.update(piece)
         have = target.tell()
-        tell(have)
+        tell(have, is_new=False)
         with closing(_chunks(hub, file, have, file.size, tries)) as chunks:
             for chunk in chunks:
                 view = memoryview(chunk)

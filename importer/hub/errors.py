@@ -87,7 +87,8 @@ def refused(response: httpx2.Response, repository: str) -> IngotError:  # noqa: 
         return AuthError(
             f"the Hub gives {named} only to those who were granted access",
             code="E_HUB_GATED",
-            hint=f"Ask for access on the page of {named}, then {_LOG_IN}",
+            hint=f"Ask for access to {named} on its page on the Hub, then set HF_TOKEN or run "
+            "`hf auth login`",
         )
     if status == 401:  # noqa: PLR2004 - unauthorized
         return _unauthorized(response, named)

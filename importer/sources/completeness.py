@@ -92,7 +92,8 @@ def no_weights(roles: Mapping[str, FileRole], source: str) -> NoReturn:
     raise InputError(
         f"no weights in `{printable(source)}`",
         code="E_SRC_EMPTY",
-        hint="A source is a directory with `*.safetensors` files",
+        hint="A source is a file of weights, or a directory with such files: safetensors, "
+        "PyTorch, GGUF, ONNX or UQFF",
     )
 
 

@@ -293,5 +293,5 @@ def _single_file(tree: Tree, variant: str | None, *, as_arrays: bool, apart: boo
     selection = Selection(role.format, tuple(files))
     contents = FORMATS[role.format].read(selection, files, "")
     if not contents.tensors:
-        no_weights({file.path: role}, str(tree.root))
+        no_weights({file.path: role}, str(tree.root / file.path))
     return of_contents(tree, {"": contents}, {}, as_arrays=as_arrays, apart=apart)

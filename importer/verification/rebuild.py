@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from importer.engine.ledger import Written
 from importer.engine.measure import measure
@@ -273,10 +273,13 @@ class Rebuilder:
             self._repaired.append(Repaired(ref.digest, ref.size, what, source))
 
 
+_OF_THE_MACHINE: Final = frozenset({"E_IO", "E_ACCESS", "E_READ_ONLY", "E_EXHAUSTED"})
+
+
 def _is_of_the_source(store: Store, error: IngotError | OSError) -> bool:
     """Whether reading the source failed, and not the store."""
     if isinstance(error, OSError):
         inside = error.filename and Path(error.filename).is_relative_to(store.layout.root)
         return bool(error.filename) and not inside and not is_no_space(error)
-    is_device = isinstance(error, StorageError) and error.code in {"E_IO", "E_EXHAUSTED"}
+    is_device = isinstance(error, StorageError) and error.code in _OF_THE_MACHINE
     return is_device or isinstance(error, InputError)

@@ -316,7 +316,7 @@ def test_s65_a_sparse_file_of_8_tebibytes(judge, tmp_path):
     except OSError as error:
         pytest.skip(f"the file system refuses such a file: {error}")
 
-    said = ("needs up to 87960940", "nothing was written")
+    said = ("needs up to 8.8 TB (8,796,0", "nothing was written")
     judge.refused("create", "x", source, code="E_NOSPACE", exit_code=7, say=said)
 
     run("create", "x", source, "--dry-run", store=judge.store).succeeded()

@@ -12,7 +12,7 @@ from store import limits
 from store.errors import InputError
 from store.json import JsonError, loads
 from store.paths import why_unsafe
-from store.text import printable
+from store.text import count, printable
 
 _NAMED = 10
 """Files that one message names."""
@@ -73,7 +73,8 @@ def read_index(index: SourceFile, there: Container[str]) -> dict[str, str]:
         shown = ", ".join(f"`{printable(path)}`" for path in missing[:_NAMED])
         more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
         raise InputError(
-            f"`{index.path}` names {len(missing)} files that are missing: {shown}{more}",
+            f"`{index.path}` names {count(len(missing), 'file')} that "
+            f"{'is' if len(missing) == 1 else 'are'} missing: {shown}{more}",
             code="E_SRC_SHARD_MISSING",
             hint="The download is incomplete: fetch the missing files",
         )

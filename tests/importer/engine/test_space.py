@@ -44,8 +44,9 @@ def test_what_fits_passes(tmp_path):
 def test_what_does_not_fit_is_refused_with_numbers(tmp_path):
     message = refused(tmp_path, [10**9], nbytes=10**9)
 
-    assert f"`{tmp_path / 'not' / 'there'}` has 1000000000 free; nothing was written" in message
-    assert int(message.split()[5]) >= 10**9
+    assert f"`{tmp_path / 'not' / 'there'}` has 1.0 GB (1,000,000,000 bytes) free; " in message
+    assert message.endswith("nothing was written")
+    assert int(message.partition("(")[2].partition(" ")[0].replace(",", "")) >= 10**9
 
 
 def test_a_file_takes_whole_blocks(tmp_path):
@@ -69,7 +70,7 @@ def test_what_an_import_writes_beside_its_blobs_takes_files_too(tmp_path):
 
 
 def test_a_huge_import_is_only_arithmetic(tmp_path):
-    assert "needs up to 8796093" in refused(tmp_path, [8 << 40] * 10**6)
+    assert "needs up to 8796 PB (8,796,093," in refused(tmp_path, [8 << 40] * 10**6)
 
 
 def test_the_nearest_directory_that_exists_is_asked(tmp_path):
@@ -89,15 +90,19 @@ def test_a_disk_that_fills_up_on_the_way_is_told_with_numbers(tmp_path, error):
         raise OSError(error, os.strerror(error), "/s/0.partial")
 
     message = str(caught.value)
-    assert message.startswith(f"`/s/0.partial`: {os.strerror(error)}; the import needs up to 1")
-    assert message.endswith(f"files, `{tmp_path}` has 4096 bytes and 7 files free now")
+    assert message.startswith(
+        f"`/s/0.partial`: {os.strerror(error)}; the import needs up to 1.0 GB (1,0"
+    )
+    assert message.endswith(
+        f"files, `{tmp_path}` has 4.1 KB (4,096 bytes) and 7 files free now"
+    )
 
 
 def test_files_that_nobody_counts_are_not_told(tmp_path):
     with pytest.raises(NoSpaceError) as caught, telling_space(Store(tmp_path, Disk()), [1]):
         raise OSError(errno.ENOSPC, "full")
 
-    assert str(caught.value).endswith(f"`{tmp_path}` has {1 << 40} bytes free now")
+    assert str(caught.value).endswith(f"`{tmp_path}` has 1.1 TB ({1 << 40:,} bytes) free now")
 
 
 def test_another_failure_is_told_as_it_is(tmp_path):

@@ -1,0 +1,114 @@
+"""What `create` does with a request: plan it, carry it out, and tell what became of it."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from importer.events import Listener
+    from importer.planning.plan import Plan
+    from importer.request import ImportRequest
+    from store import Store
+
+Notes = tuple[str, ...]
+"""What is to be told of a Modelfile, beside the warnings of the plan."""
+
+
+def show_plan(
+    request: ImportRequest, store: Store, listen: Listener, notes: Notes, *, json: bool
+) -> None:
+    """Print what would be made; write nothing to the store."""
+    from cli.views.console import out, out_json
+    from cli.views.created import outlook_document, outlook_lines
+    from cli.views.derivation import said
+    from cli.views.plan import plan_document, plan_lines
+    from importer.pipeline import new_jobs
+
+    plan = _planned(request, store, listen, notes, only_headers=True)
+    new = new_jobs(plan, store, trusts=not request.rehash)
+    name, says = request.name, list(said(request.use))
+    if json:
+        document = {**plan_document(plan, new), **outlook_document(name, new, store)}
+        out_json("create", {"name": str(name), "dry_run": True, **document, "says": says})
+        return
+    out(
+        [
+            *plan_lines(str(name), plan, new),
+            *(f"{word} as the Modelfile says" for word in says),
+            *outlook_lines(name, new, store),
+        ]
+    )
+
+
+def make(
+    request: ImportRequest, store: Store, listen: Listener, notes: Notes, *, json: bool
+) -> None:
+    """Import what is asked for, and print what became of it."""
+    from cli.views.console import out, out_json, talk, warn
+    from cli.views.created import result_document, result_lines
+    from importer.pipeline import import_model
+
+    started = time.monotonic()
+    plan = _planned(request, store, listen, notes)
+    result = import_model(request, plan, store, listen)
+    seconds = time.monotonic() - started
+    if json:
+        out_json("create", result_document(result, plan, seconds))
+        return
+    for warning in plan.warnings:
+        warn(warning)
+    for line in result_lines(result, plan, seconds):
+        talk(line)
+    out([f"{result.name} {result.digest}"])
+
+
+def derive(
+    request: ImportRequest, store: Store, notes: Notes, *, dry_run: bool, json: bool
+) -> None:
+    """Make a model of a stored one's layers, of which no weight is read."""
+    from cli.views.console import out, out_json, talk, warn
+    from cli.views.derivation import (
+        plan_document,
+        plan_lines,
+        result_document,
+        result_lines,
+    )
+    from importer.modelfile.derive import derive as derived
+    from importer.sources.location import StoredModel
+
+    assert isinstance(request.source, StoredModel), "others are imported"
+    name, base = request.name, request.source.name
+    request.check_name(store)
+    if dry_run and json:
+        out_json("create", plan_document(name, base, request.use))
+        return
+    for note in () if json else notes:
+        warn(note)
+    if dry_run:
+        store.catalog.get(base)
+        out(plan_lines(name, base, request.use))
+        return
+    made = derived(store, name, base, request.use)
+    if json:
+        out_json("create", result_document(made, base, notes))
+        return
+    for line in result_lines(made, base):
+        talk(line)
+    out([f"{made.name} {made.digest}"])
+
+
+def _planned(
+    request: ImportRequest,
+    store: Store,
+    listen: Listener,
+    notes: Notes,
+    *,
+    only_headers: bool = False,
+) -> Plan:
+    from cli.views.ollama import runs_of_plan, warning
+    from importer.pipeline import plan_import
+
+    plan = plan_import(request, store, listen, only_headers=only_headers)
+    told = warning(runs_of_plan(plan))
+    return plan._replace(warnings=(*plan.warnings, *notes, *([told] if told else ())))

@@ -1,0 +1,115 @@
+"""What an import did, or would do to the name and the disk: one summary, and as a document."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from importer.planning.outcome import outcomes_of
+from store import CommitOutcome
+from store.errors import NoSpaceError
+from store.tensorfile import elements
+from store.text import count, printable, size
+
+if TYPE_CHECKING:
+    from importer.pipeline import ImportResult
+    from importer.planning.plan import Job, Plan
+    from store import ModelName, Store
+
+_VERBS: Final = {"new": "wrote"}
+_EXPECTED: Final = frozenset({"shard index", "hidden directory"})
+"""Why files are left out of which nobody needs to be told at every import."""
+
+
+def result_document(result: ImportResult, plan: Plan, seconds: float) -> dict[str, object]:
+    """Return the document that `create --json` prints."""
+    tallies = {outcome: result.tally(outcome) for outcome in CommitOutcome}
+    return {
+        "name": str(result.name),
+        "digest": str(result.digest),
+        "replaced": str(result.replaced) if result.replaced else None,
+        "tensors": len(plan.inventory.tensors),
+        "blobs": {
+            outcome: {"count": blobs, "bytes": nbytes}
+            for outcome, (blobs, nbytes) in tallies.items()
+        },
+        "left_out": [{"path": left.path, "reason": left.reason} for left in plan.left_out],
+        "warnings": list(plan.warnings),
+        "milliseconds": round(seconds * 1000),
+    }
+
+
+def result_lines(result: ImportResult, plan: Plan, seconds: float) -> Iterator[str]:
+    """Yield what is told of an import: what was left out, sizes, quality, the next command."""
+    left_out = [left for left in plan.left_out if left.reason not in _EXPECTED]
+    if left_out:
+        reasons = ", ".join(sorted({left.reason for left in left_out}))
+        yield f"left out {count(len(left_out), 'file')} ({reasons}); --dry-run lists them"
+    if result.replaced == result.digest:
+        yield f"{result.name} is unchanged"
+    elif result.replaced is not None:
+        yield f"replaced {result.name} (was {result.replaced.short})"
+    yield f"{', '.join(_tallied(result))} in {seconds:.1f} s"
+    if sizes := _sizes(plan):
+        worst = min(result.quality, key=_decibels, default=None)
+        if worst is not None and worst.deviation is not None:
+            sizes += f", worst tensor {worst.deviation.sqnr:.1f} dB `{printable(worst.name)}`"
+        yield sizes
+    yield f"next: ingot show {shlex.quote(str(result.name))}"
+
+
+def outlook_document(name: ModelName, new: Sequence[Job], store: Store) -> dict[str, object]:
+    """Return what a plan says beside its own decisions: the name's fate, and the space."""
+    there = store.catalog.find(name)
+    return {
+        "replaces": str(there.digest) if there is not None else None,
+        "fits": _why_no_room(new, store) is None,
+    }
+
+
+def outlook_lines(name: ModelName, new: Sequence[Job], store: Store) -> Iterator[str]:
+    """Yield the same in words, where there is something to say."""
+    there = store.catalog.find(name)
+    if there is not None:
+        yield f"replaces {name} ({there.digest.short}), unless it is the same"
+    if (why := _why_no_room(new, store)) is not None:
+        yield f"warning: {printable(why, 1000)}"
+
+
+def _why_no_room(new: Sequence[Job], store: Store) -> str | None:
+    from importer.engine.space import check_space
+
+    try:
+        check_space(store, [job.nbytes for job in new])
+    except NoSpaceError as error:
+        return str(error).partition(";")[0]
+    return None
+
+
+def _tallied(result: ImportResult) -> Iterator[str]:
+    tallies = {outcome: result.tally(outcome) for outcome in CommitOutcome}
+    if not tallies[CommitOutcome.NEW][0]:
+        yield "wrote nothing new"
+    for outcome, (blobs, nbytes) in tallies.items():
+        if blobs:
+            verb = _VERBS.get(outcome, outcome)
+            yield f"{verb} {count(blobs, 'blob')} ({size(nbytes)})"
+
+
+def _sizes(plan: Plan) -> str:
+    """Return what quantizing won, or nothing where no tensor became another type."""
+    if not plan.quantizes:
+        return ""
+    tensors = outcomes_of(plan.blobs)
+    before = sum(one.source_nbytes for one in tensors)
+    after = sum(one.nbytes for one in tensors)
+    weights = sum(elements(one.shape) for one in tensors)
+    bits = f", {8 * after / weights:.2f} bits per weight" if weights else ""
+    ratio = f" ({before / after:.1f}x)" if after else ""
+    return f"{size(before)} -> {size(after)}{ratio}{bits}"
+
+
+def _decibels(found: object) -> float:
+    deviation = getattr(found, "deviation", None)
+    return float("-inf") if deviation is None else float(deviation.sqnr)

@@ -1,0 +1,148 @@
+"""How far a command is, from what it reports: phase, items, bytes, rate and the time left."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from importer.events import (
+    BlobDone,
+    Compared,
+    Compiling,
+    Event,
+    Fetched,
+    Fetching,
+    Measured,
+    Measuring,
+    Planned,
+    Published,
+    Received,
+    Scanned,
+    Verified,
+    Wrote,
+)
+
+_WINDOW: Final = 5.0
+"""Seconds that a rate is the mean of."""
+_SETTLED: Final = 1.0
+"""Seconds after which a rate means something."""
+
+READING: Final = "reading"
+FETCHING: Final = "fetching"
+WRITING: Final = "writing"
+MEASURING: Final = "measuring"
+VERIFYING: Final = "verifying"
+COMPARING: Final = "comparing"
+PUBLISHING: Final = "publishing"
+
+
+class State:
+    """What a picture of the progress shows.
+
+    Attributes:
+        phases: that this command has, in order.
+        phase: the one that it is in.
+        items: blobs or files of the phase, 0 where they are not counted.
+        items_done: of these.
+        noun: what an item is.
+        nbytes: of the phase, 0 where that is not known.
+        nbytes_done: of these.
+        name: of what was worked on last.
+    """
+
+    def __init__(
+        self, phases: Sequence[str], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Begin in the first phase."""
+        self.phases: Final = tuple(phases)
+        self.phase = self.phases[0] if self.phases else ""
+        self.items = self.items_done = 0
+        self.noun = "blob"
+        self.nbytes = self.nbytes_done = 0
+        self.name = ""
+        self._clock = clock
+        self._started = clock()
+        self._new = 0
+        self._seen: deque[tuple[float, int]] = deque()
+
+    @property
+    def step(self) -> int:
+        """The number of the phase, from 1 on."""
+        return self.phases.index(self.phase) + 1 if self.phase in self.phases else 0
+
+    @property
+    def share(self) -> float:
+        """The part of the phase's bytes that is done, from 0 to 1."""
+        return min(self.nbytes_done / self.nbytes, 1.0) if self.nbytes else 0.0
+
+    @property
+    def rate(self) -> float:
+        """Bytes a second that are really read or written; what was there already is not."""
+        now = self._clock()
+        while self._seen and now - self._seen[0][0] > _WINDOW:
+            self._seen.popleft()
+        seconds = min(now - self._started, _WINDOW)
+        moved = max(sum(nbytes for _, nbytes in self._seen), 0)  # damaged files come again
+        return moved / seconds if seconds > 0 else 0.0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """How long the phase goes on at this rate, or None where nobody can tell."""
+        rate = self.rate
+        if not self.nbytes or rate <= 0 or self._clock() - self._started < _SETTLED:
+            return None
+        return (self.nbytes - self.nbytes_done) / rate
+
+    def take(self, event: Event) -> None:  # noqa: C901, PLR0912 - one case for each event
+        """Take what was reported."""
+        match event:
+            case Fetching(_, _, files, nbytes):
+                self._enter(FETCHING, files, nbytes, "file")
+            case Received(name, nbytes, is_new):
+                self._moved(name, nbytes, is_new=is_new)
+            case Fetched():
+                self._enter(READING)
+            case Scanned():
+                self._enter(WRITING if WRITING in self.phases else self.phase)
+            case Planned(blobs, nbytes, _, what):
+                self._enter(WRITING, blobs, nbytes, what)
+            case Compiling():
+                self.name = "compiling kernels, once"
+            case Wrote(name, nbytes, is_new):
+                self._moved(name, nbytes, is_new=is_new)
+            case BlobDone():
+                self.items_done += 1
+            case Measuring(tensors, nbytes):
+                self._enter(MEASURING, tensors, nbytes, "tensor")
+            case Measured(name, nbytes):
+                self.items_done += 1
+                self._moved(name, nbytes)
+            case Verified(nbytes, total):
+                self._enter_once(VERIFYING, total)
+                self._moved("", nbytes)
+            case Compared(nbytes, total):
+                self._enter_once(COMPARING, total)
+                self._moved("", nbytes)
+            case Published():
+                self._enter(PUBLISHING)
+            case _:
+                pass
+
+    def _enter(self, phase: str, items: int = 0, nbytes: int = 0, noun: str = "blob") -> None:
+        self.phase, self.items, self.nbytes, self.noun = phase, items, nbytes, noun
+        self.items_done = self.nbytes_done = 0
+        self.name = ""
+        self._started = self._clock()
+        self._seen.clear()
+
+    def _enter_once(self, phase: str, nbytes: int) -> None:
+        if self.phase != phase or self.nbytes != nbytes:
+            self._enter(phase, 0, nbytes)
+
+    def _moved(self, name: str, nbytes: int, *, is_new: bool = True) -> None:
+        self.nbytes_done += nbytes
+        self.name = name or self.name
+        if is_new:
+            self._seen.append((self._clock(), nbytes))

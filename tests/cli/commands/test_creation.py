@@ -1,0 +1,181 @@
+"""What `create` tells before and after: whose name that is, what fits, what was won."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from store.fs import FileSystem
+from tests.check_store import manifest_digest, snapshot
+from tests.cli.runner import argv, environment, run
+from tests.cli.test_read_only_stores import AS_NOBODY, NOBODY, why_not_nobody
+from tests.importer.builders import MODELS, model, write
+
+LLAMA = MODELS / "tiny-llama"
+
+
+@pytest.mark.parametrize(
+    ("words", "better"),
+    [
+        (("./big",), "ingot create NAME ./big"),
+        (("big/model",), "ingot create NAME big/model"),
+        (("/no/where",), "ingot create NAME /no/where"),
+        (("hf:org/repo",), "ingot create NAME hf:org/repo"),
+        (("hf.co/org/repo",), "ingot create NAME hf.co/org/repo"),
+        (("big/model", "llama"), "ingot create llama big/model"),
+        (("./a b", "llama"), "ingot create llama './a b'"),
+    ],
+)
+def test_a_source_in_place_of_the_name_is_told_with_the_call_that_works(
+    store, tmp_path, monkeypatch, words, better
+):
+    model(tmp_path / "big" / "model")
+    monkeypatch.chdir(tmp_path)
+
+    text = run("create", *words, store=store).failed(2)
+
+    assert f"`{words[0]}` is a source, expected the name of a model" in text
+    assert f"`{better}`" in text
+    assert not store.exists()
+
+
+def test_a_name_with_the_hub_s_address_is_a_name_where_a_source_is_named(store):
+    run("create", "hf.co/org/repo:int4", LLAMA, store=store).succeeded()
+
+
+def test_no_clobber_keeps_the_model_that_is_there(filled):
+    before = snapshot(filled)
+
+    text = run("create", "kept", MODELS / "tiny-moe", "--no-clobber", store=filled).failed(2)
+
+    assert (
+        f"`kept:latest` stands for a model already, {manifest_digest(filled, 'kept')[7:19]}"
+        in text
+    )
+    assert snapshot(filled) == before
+    run("create", "new", MODELS / "tiny-moe", "--no-clobber", store=filled).succeeded()
+
+
+def test_a_plan_says_what_it_replaces(filled_store, store):
+    words = ("create", "kept", MODELS / "tiny-moe", "--dry-run")
+    digest = manifest_digest(filled_store, "kept")
+
+    assert f"replaces kept:latest ({digest[7:19]})" in run(*words, store=filled_store).stdout
+    assert run(*words, "--json", store=filled_store).document["replaces"] == digest
+    assert "replaces" not in run(*words, store=store).stdout
+    assert run(*words, "--json", store=store).document["replaces"] is None
+
+
+def test_a_plan_says_that_it_does_not_fit(store, monkeypatch):
+    free = FileSystem.free
+    monkeypatch.setattr(FileSystem, "free", lambda *one: free(*one)._replace(nbytes=1000))
+
+    done = run("create", "m", LLAMA, "--dry-run", store=store).succeeded()
+
+    assert "warning: the import needs up to 1." in done.stdout
+    assert done.stdout.endswith("has 1.0 KB (1,000 bytes) free\n")
+    words = ("create", "m", LLAMA, "--dry-run", "--json")
+    assert run(*words, store=store).document["fits"] is False
+
+
+def test_the_summary_has_sizes_quality_and_the_next_command(store):
+    *_, sizes, then = (
+        run("create", "m", LLAMA, "-q", "int4", "--report", store=store)
+        .succeeded()
+        .stderr.splitlines()
+    )
+
+    assert sizes.startswith("164 KB -> 65 KB (2.5x), 6.29 bits per weight, worst tensor 2")
+    assert sizes.endswith(" dB `model.layers.1.self_attn.v_proj.weight`")
+    assert then == "next: ingot show m:latest"
+    run(*then.split()[2:], store=store).succeeded()
+
+
+def test_the_summary_of_an_unchanged_model_says_that_nothing_was_written(store):
+    run("create", "m", LLAMA, store=store).succeeded()
+
+    told = run("create", "m", LLAMA, store=store).succeeded().stderr
+
+    assert "wrote nothing new, reused 30 blobs (170 KB)" in told
+
+
+def test_what_is_always_left_out_is_not_told(store, tmp_path):
+    source = model(tmp_path / "m")
+    write(source, {".cache/x": b"", "a.safetensors.index.json": {"weight_map": {}}})
+
+    assert "left out" not in run("create", "m", source, store=store).succeeded().stderr
+    write(source, {"pytorch_model.bin": b""})
+    assert (
+        "left out 1 file (weights in another format)"
+        in run("create", "m", source, store=store).succeeded().stderr
+    )
+
+
+def test_strict_says_how_many_more_do_not_fit(store, tmp_path):
+    names = {f"model.layers.{n}.self_attn.q_proj.weight": ("BF16", (4, 48)) for n in range(15)}
+    source = model(tmp_path / "m", names)
+    words = ("-q", "int4", "--rule", "*=int4", "--strict")
+
+    text = run("create", "m", source, *words, store=store).failed(3)
+
+    assert "15 tensors do not fit their rules: " in text
+    assert "(48 % 32 != 0) and 5 more" in text
+
+
+@pytest.fixture
+def open_place():
+    """A directory that everybody may look into."""
+    with tempfile.TemporaryDirectory() as place:
+        os.chmod(place, 0o755)
+        yield Path(place)
+
+
+def test_a_file_that_cannot_be_read_is_told_before_anything_is_written(open_place):
+    if why := why_not_nobody():
+        pytest.skip(why)
+    source, store = shutil.copytree(LLAMA, open_place / "m"), open_place / "store"
+    for path in (source, *source.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    (source / "tokenizer.json").chmod(0o600)
+    store.mkdir()
+    os.chown(store, NOBODY, NOBODY)
+
+    done = subprocess.run(
+        [*AS_NOBODY, *argv("create", "m", source)],
+        env=environment(store, HOME="/nonexistent"),
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+
+    assert done.returncode == 8, done.stderr
+    assert "tokenizer.json`: Permission denied (EACCES)" in done.stderr
+    assert "hint: Give yourself the permission" in done.stderr
+    assert "writing" not in done.stderr
+    assert list(store.glob("blobs/*")) == []
+
+
+def test_every_name_that_is_missing_is_told_at_once(filled):
+    text = run("rm", "a", "kept", "b:v1", store=filled).failed(9)
+
+    assert "models `a:latest`, `b:v1` not found" in text
+    run("show", "kept", store=filled).succeeded()
+
+
+def test_a_foreign_file_among_the_blobs_is_told_with_what_to_do(filled):
+    (filled / "blobs" / "foo").write_bytes(b"x")
+
+    told = run("verify", store=filled).stdout
+
+    assert "foreign: blobs/foo a file that is not a blob: no model needs it, move it" in told
+
+
+def test_a_file_without_tensors_is_named_itself(store, tmp_path):
+    source = model(tmp_path / "m", {}) / "model.safetensors"
+
+    assert f"no weights in `{source}`" in run("create", "m", source, store=store).failed(3)
