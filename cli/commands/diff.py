@@ -43,6 +43,7 @@ def diff(
     from cli.views.diff import diff_lines
     from cli.views.diff_document import diff_document
     from cli.views.progress import listening
+    from cli.views.progress_state import COMPARING, READING
     from importer.verification.diff import diff as compare
     from store.errors import UsageError
 
@@ -51,7 +52,7 @@ def diff(
     with contextlib.ExitStack() as stack:
         opened = stack.enter_context(open_store(store))
         sides = _side(a, opened), _side(b, opened)
-        listen = stack.enter_context(listening())
+        listen = stack.enter_context(listening(phases=(READING, COMPARING)))
         found = compare(opened, *sides, threads=threads(jobs), listen=listen)
     names = str(sides[0]), str(sides[1])
     if json:

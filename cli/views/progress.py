@@ -38,8 +38,8 @@ _COMMIT_DIGITS: Final = 12
 _SECONDS: Final = 10.0
 """Away from a terminal, a line comes so often at least."""
 _PARTS: Final = 10
-"""Or when a tenth more is done; but not in the first second, in which most are at the end."""
-_FIRST: Final = 1.0
+"""Or when a tenth more is done; but not in the first seconds, in which most are at the end."""
+_FIRST: Final = 3.0
 _EVENTS: Final = 0.5
 """Seconds between two events that say how far it is."""
 

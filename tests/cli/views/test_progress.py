@@ -279,7 +279,7 @@ def test_away_from_a_terminal_a_tenth_is_worth_a_line(monkeypatch, capsys):
     with listening(Style.PLAIN) as listen:
         listen(Planned(100, 100 * GB, 0))
         for _ in range(100):
-            clock.now += 0.2
+            clock.now += 0.4
             listen(Wrote("t", GB))
 
     shares = re.findall(r"writing: (\d+) %", capsys.readouterr().err)
