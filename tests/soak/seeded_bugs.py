@@ -1,23 +1,32 @@
 """Which layer of tests sees which mistake: plants each into a copy of the code and runs them.
 
-    python tests/soak/seeded_bugs.py [--all] [--bug WORDS]
+    python tests/soak/seeded_bugs.py [--all] [--bug WORDS] [--jobs N] [--record]
 
 Prints a table in Markdown, a row as soon as it is known: `x` is seen, `-` not seen, blank not
 tried. Each layer is tried that is known to see a mistake, with `--all` every layer, which takes
 hours. A mistake that no layer sees is a hole in the tests.
+
+The test that saw a mistake last (`bugs/seen.json`, which `--record` writes) is run first, then
+the file that tests the changed one, then all of the layer, which misses a mistake if it passes.
+At the end, what saw a mistake has to pass without any.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -25,6 +34,10 @@ from tests.soak.bugs import BUGS, Bug
 from tests.soak.harness import REPOSITORY, print_lines
 
 PYTEST = ("-m", "pytest", "-q", "-x", "-m", "not slow", "-p", "no:cacheprovider")
+FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?::.+?)(?: - .*)?$", re.MULTILINE)
+PASSED, TESTS_FAILED, NOT_THERE = 0, 1, (4, 5)
+"""Exit codes of pytest; every other one says that it did not come to run tests."""
+SEEN = Path(__file__).parent / "bugs" / "seen.json"
 LONGEST_SECONDS = 900
 LAST_LINES = 15
 OF_DOWNLOADS = "tests/hub/test_transfer.py"
@@ -94,39 +107,95 @@ LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
 }
 
 
-def failure(layer: str, root: Path) -> str:
-    """What a layer says when it fails on the code at `root`; empty when it passes."""
+class Sight(NamedTuple):
+    """How a mistake was seen.
+
+    Attributes:
+        words: the command that failed.
+        test: of pytest that did, or empty.
+        told: its last lines.
+    """
+
+    words: tuple[str, ...]
+    test: str
+    told: str
+
+
+class BrokenError(Exception):
+    """Tests could not be run, so that nothing is known."""
+
+
+def sight(words: tuple[str, ...], root: Path) -> Sight | None:
+    """Return how a command fails on the code at `root`, or None where it passes.
+
+    Raises:
+        BrokenError: pytest has no such test, or ended before it ran one.
+    """
     environment = {**os.environ, "PYTHONPATH": str(root)}
-    for words in LAYERS[layer]:
+    try:
+        done = subprocess.run(
+            [sys.executable, *words],
+            cwd=root,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=LONGEST_SECONDS,
+        )
+    except subprocess.TimeoutExpired:  # a test that hangs fails, too
+        return Sight(words, "", f"took more than {LONGEST_SECONDS} s")
+    if done.returncode == PASSED:
+        return None
+    told = "\n".join([shlex.join(words), *done.stdout.splitlines()[-LAST_LINES:]])
+    if is_pytest(words) and done.returncode != TESTS_FAILED:
+        raise BrokenError(told)
+    found = FAILED.search(done.stdout) if is_pytest(words) else None
+    return Sight(words, found[1] if found else "", told)
+
+
+def is_pytest(words: tuple[str, ...]) -> bool:
+    return words[: len(PYTEST)] == PYTEST
+
+
+def likely(bug: Bug, layer: str, root: Path) -> Iterator[tuple[str, ...]]:
+    """Yield the commands of a layer that are likely to see a mistake, the likeliest first."""
+    words = [word for command in LAYERS[layer] if is_pytest(command) for word in command]
+    if not words:
+        return
+    if test := json.loads(SEEN.read_text("utf-8")).get(bug.name, {}).get(layer):
+        yield (*PYTEST, test)
+    directory, _, name = bug.file.rpartition("/")
+    near = f"tests/{directory}/test_{name}.py"
+    hidden = [word.partition("=")[2] for word in words if word.startswith("--ignore")]
+    is_of_layer = any(near.startswith(word) for word in words)
+    if (root / near).exists() and is_of_layer and not near.startswith((*hidden, "-")):
+        yield (*PYTEST, near)
+
+
+def seen_by(bug: Bug, layer: str, root: Path) -> Sight | None:
+    """Return how a layer sees the mistake that is in the code at `root`, or None."""
+    for words in likely(bug, layer, root):
         try:
-            done = subprocess.run(
-                [sys.executable, *words],
-                cwd=root,
-                env=environment,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-                check=False,
-                timeout=LONGEST_SECONDS,
-            )
-        except subprocess.TimeoutExpired:  # a test that hangs fails, too
-            return f"{shlex.join(words)}\ntook more than {LONGEST_SECONDS} s"
-        if done.returncode:
-            last = done.stdout.splitlines()[-LAST_LINES:]
-            return "\n".join([shlex.join(words), *last])
-    return ""
+            if found := sight(words, root):
+                return found
+        except BrokenError:  # the test has another name now
+            continue
+    for words in LAYERS[layer]:
+        if found := sight(words, root):
+            return found
+    return None
 
 
-def failures(bug: Bug | None, layers: Iterable[str]) -> dict[str, str]:
-    """Say of each layer how it fails on a mistake, or without any for None."""
+@contextlib.contextmanager
+def copy_of_the_code() -> Iterator[Path]:
+    """Yield a copy of the repository, for as long as it is needed."""
     with tempfile.TemporaryDirectory(prefix="ingot-bug-") as place:
         Path(place).chmod(0o755)  # some tests run as another user
         root = Path(place) / "copy"
         shutil.copytree(REPOSITORY, root, ignore=_hidden_above)
-        if bug is not None:
-            bug.plant(root)
-        return {layer: failure(layer, root) for layer in layers}
+        yield root
 
 
 def _hidden_above(directory: str, names: list[str]) -> list[str]:
@@ -135,31 +204,68 @@ def _hidden_above(directory: str, names: list[str]) -> list[str]:
     return [name for name in names if above and name.startswith(".")]
 
 
+def sights(bug: Bug, layers: Iterable[str]) -> dict[str, Sight | None]:
+    """Say of each layer how it sees a mistake."""
+    with copy_of_the_code() as root:
+        bug.plant(root)
+        return {layer: seen_by(bug, layer, root) for layer in layers}
+
+
+def false_alarms(found: Iterable[Sight]) -> list[str]:
+    """Return what those commands say that fail without any mistake, too."""
+    found = list(found)
+    tests = sorted({one.test for one in found if one.test})
+    scripts = {one.words for one in found if not one.test}
+    commands = [*sorted(scripts), *([(*PYTEST, *tests)] if tests else [])]
+    with copy_of_the_code() as root:
+        failing = (sight(words, root) for words in commands)
+        return [one.told for one in failing if one is not None]
+
+
+def record(found: dict[str, dict[str, Sight | None]]) -> None:
+    """Note which test saw which mistake."""
+    seen = json.loads(SEEN.read_text("utf-8"))
+    for name, by_layer in found.items():
+        tests = {layer: one.test for layer, one in by_layer.items() if one and one.test}
+        if tests:
+            seen[name] = {**seen.get(name, {}), **tests}
+    known = {bug.name for bug in BUGS}
+    kept = {name: seen[name] for name in sorted(seen) if name in known}
+    SEEN.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
 def main() -> int:
     """Plant mistakes and print which layers see them; 1 if a layer misses what it should."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--all", action="store_true", help="try every layer on each mistake")
     parser.add_argument("--bug", default="", help="only those whose name has these words")
+    parser.add_argument("--jobs", type=int, default=1, help="mistakes that are tried at once")
+    parser.add_argument("--record", action="store_true", help="note which tests see them")
     options = parser.parse_args()
     bugs = [bug for bug in BUGS if options.bug in bug.name]
     tried = [
         layer for layer in LAYERS if options.all or any(layer in bug.layers for bug in bugs)
     ]
-    failing = {layer: told for layer, told in failures(None, tried).items() if told}
-    for layer, told in failing.items():
-        print_lines([f"layer {layer} fails without any mistake: {told}", ""])
-    if failing:
-        return 1
     print_lines([f"| mistake | {' | '.join(tried)} |", f"|---|{'---|' * len(tried)}"])
-    missed = []
-    for bug in bugs:
-        told = failures(bug, tried if options.all else bug.layers)
-        seen = {layer: bool(text) for layer, text in told.items()}
-        marks = ["" if layer not in seen else "-x"[seen[layer]] for layer in tried]
-        print_lines([f"| {bug.name} | {' | '.join(marks)} |"])
-        missed += [f"{bug.name} by {layer}" for layer in bug.layers if not seen[layer]]
-    print_lines([f"{len(bugs)} mistakes; not seen: {', '.join(missed) or 'none'}"])
-    return int(bool(missed))
+    found: dict[str, dict[str, Sight | None]] = {}
+    missed: list[str] = []
+    with ThreadPoolExecutor(options.jobs) as pool:
+        those = pool.map(lambda bug: sights(bug, tried if options.all else bug.layers), bugs)
+        for bug, told in zip(bugs, those, strict=True):
+            found[bug.name] = told
+            marks = ["" if layer not in told else "-x"[bool(told[layer])] for layer in tried]
+            print_lines([f"| {bug.name} | {' | '.join(marks)} |"])
+            missed += [f"{bug.name} by {layer}" for layer in bug.layers if not told[layer]]
+            if options.record:
+                record(found)
+    every = [one for told in found.values() for one in told.values() if one]
+    alarms = false_alarms(every)
+    for told in alarms:
+        print_lines([f"fails without any mistake: {told}", ""])
+    pairs = sum(len(told) for told in found.values())
+    said = f"{len(bugs)} mistakes, {pairs} times shown to a layer, {len(every)} times seen"
+    print_lines([f"{said}; not seen: {', '.join(missed) or 'none'}"])
+    return int(bool(missed or alarms))
 
 
 if __name__ == "__main__":

@@ -88,13 +88,13 @@ def _syncs() -> Iterator[Bug]:
                 # Before the manifest, and under one lock, or gc would find nothing that needs
                 # it. A publication that fails leaves a file that gc removes.
                 self._origins.put(digest, origin, partial_origin)
-            return Publication(digest, self._replace(name, partial, manifest))
+            return Publication(digest, self._replace(name, partial, manifest, digest))
 """,
         """
         with self._lock.shared():
             if origin is not None:
                 self._origins.put(digest, origin, partial_origin)
-            done = Publication(digest, self._replace(name, partial, manifest))
+            done = Publication(digest, self._replace(name, partial, manifest, digest))
         self.sync()
         return done
 """,
