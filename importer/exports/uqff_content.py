@@ -18,7 +18,7 @@ from importer.exports.mlx_config import tied_in
 from importer.exports.safetensors import Weight
 from importer.exports.uqff_layers import Form, made_form, plain_form, stored_form
 from importer.exports.uqff_models import EMBEDDING, OUTPUT, Name, UqffModel, bias_of
-from importer.exports.uqff_types import TYPES, UNQUANTIZED, UqffType, chosen
+from importer.exports.uqff_types import UNQUANTIZED, UqffType, fitting, promoted_of
 from importer.planning.plan import Plan
 from importer.sources.configuration import declared_dtype
 from importer.sources.tensor import SourceTensor
@@ -62,7 +62,7 @@ class Content:
         self._config = plan.inventory.configs[""]
         self._types: dict[str, str] = {}
         self._promoted: Counter[str] = Counter()
-        self._fallbacks: Counter[str] = Counter()
+        self._fallbacks: Counter[tuple[str, str]] = Counter()
         self._again: Counter[str] = Counter()
         self._decoded: Counter[str] = Counter()
         self._dropped: list[str] = []
@@ -106,9 +106,9 @@ class Content:
         for kind, number in sorted(self._promoted.items()):
             layers = count(number, "layer")
             yield f"{layers} (embeddings, output) in {kind}: promoted, as mistral.rs does"
-        for kind, number in sorted(self._fallbacks.items()):
-            layers = count(number, "layer")
-            yield f"{layers} in {kind}: {self._asked} does not divide their rows"
+        for (kind, wanted), number in sorted(self._fallbacks.items()):
+            becomes = "not quantized" if kind == UNQUANTIZED else f"in {kind}"
+            yield f"{count(number, 'layer')} {becomes}: {wanted} does not fit their shape"
         for kind, number in sorted(self._again.items()):
             yield f"{count(number, 'tensor')} of {kind} quantized again"
         if self._dropped:
@@ -172,16 +172,17 @@ class Content:
         """Return the form of a layer, and note how it was found."""
         stored = stored_form(source.decoder, source.shape)
         asked = self._asked
-        if stored is not None and (asked is None or asked.family == stored.kind.family):
-            promoted = asked and TYPES[asked.promoted].kind
-            if asked is None or stored.kind.kind in {asked.kind, promoted}:
-                return stored
-        kind = TYPES[UNQUANTIZED]
-        if asked is not None:
-            kind = chosen(asked, source.shape, is_promoted=name in _PROMOTED)
+        if stored is not None and (asked is None or _is_of(stored.kind, asked)):
+            return stored
+        if asked is None:
+            return plain_form(self._plain(source, self._dtype))
+        wanted = promoted_of(asked) if name in _PROMOTED else asked
+        kind = fitting(wanted, source.shape)
+        if kind != wanted:
+            self._fallbacks[str(kind), str(wanted)] += 1
+        elif kind != asked:
+            self._promoted[str(kind)] += 1
         if kind.name == UNQUANTIZED:
-            if asked is not None and asked != kind:
-                self._fallbacks[str(kind)] += 1
             return plain_form(self._plain(source, self._dtype))
         if len(shape) == _STACK and not kind.has_stacks:
             raise UnsupportedError(
@@ -195,20 +196,9 @@ class Content:
                 f"`{printable(name)}` is {source.stored_as}, which cannot become {kind}",
                 code="E_EXPORT_FORMAT",
             )
-        self._count(kind, source, is_promoted=name in _PROMOTED)
-        return form
-
-    def _count(self, kind: UqffType, source: SourceTensor, *, is_promoted: bool) -> None:
-        assert self._asked is not None, "a type was asked for"
         if source.stored_as:
             self._again[source.stored_as] += 1
-        if kind == self._asked:
-            return
-        wanted = TYPES[self._asked.promoted] if is_promoted else self._asked
-        if kind.name == wanted.name:
-            self._promoted[str(kind)] += 1
-        else:
-            self._fallbacks[str(kind)] += 1
+        return form
 
     def _add_other(self, name: str, source: SourceTensor) -> None:
         layer = self._biases.get(name)
@@ -262,6 +252,12 @@ def _sources(plan: Plan) -> Iterator[SourceTensor]:
         if source.name not in seen:
             seen.add(source.name)
             yield from experts_of(plan.inventory, source)
+
+
+def _is_of(stored: UqffType, asked: UqffType) -> bool:
+    """Whether a layer has the type that is asked for already, in groups of any size."""
+    kinds = {(one.family, one.kind) for one in (asked, promoted_of(asked))}
+    return (stored.family, stored.kind) in kinds
 
 
 def _reads(transcoder: Transcoder, shape: Shape) -> bool:

@@ -143,17 +143,16 @@ def parse_types(text: str, group_size: int | None) -> tuple[UqffType, ...]:
     return tuple(_grouped(one, group_size) for one in types)
 
 
-def chosen(asked: UqffType, shape: Shape, *, is_promoted: bool) -> UqffType:
-    """Return the type that a layer gets.
+def promoted_of(asked: UqffType) -> UqffType:
+    """Return the type of embeddings and output layers where a type is asked for."""
+    return _grouped(TYPES[asked.promoted], asked.group_size)
 
-    Args:
-        asked: of all layers.
-        is_promoted: whether it is an embedding or an output layer.
-    """
-    found = _grouped(TYPES[asked.promoted], asked.group_size) if is_promoted else asked
-    while not found.fits(shape):
-        found = TYPES[found.fallback]
-    return found
+
+def fitting(wanted: UqffType, shape: Shape) -> UqffType:
+    """Return the type that a layer of a shape gets: the one that is wanted, or a fallback."""
+    while not wanted.fits(shape):
+        wanted = TYPES[wanted.fallback]
+    return wanted
 
 
 def _grouped(one: UqffType, group_size: int) -> UqffType:

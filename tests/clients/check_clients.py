@@ -1,6 +1,6 @@
 """Export tiny models in every way, load each with the program it is for, and compare.
 
-    python tests/clients/check_clients.py [--keep DIR] [--only NAME]... [--command INGOT]
+    python tests/clients/check_clients.py [--keep DIR] [--only NAME]... [--to FORMAT]...
 
 In an environment with tests/clients/requirements.txt. A row says how many arrays were compared,
 how many differ, and the largest difference of the logits.
@@ -21,10 +21,19 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.clients import mlx_in, models, pipelines, reference
+from tests.clients import mlx_in, models, pipelines, reference, uqff
 from tests.importer.exports.exporting import arrays, tree
 
 ROW = "{:14}{:30}{:>8}{:>8}{:>12}  {}"
+PROGRAMS = (
+    "transformers",
+    "diffusers",
+    "sentence-transformers",
+    "mlx-lm",
+    "mlx",
+    "mistralrs",
+)
+FORMATS = ("hf", "mlx", "uqff")
 MLX_WAYS = {
     "plain": ((), {}),
     "int4": (("-q", "int4"), {"quantize": True}),
@@ -156,17 +165,28 @@ def same_documents(out, expected, *, mixed):
             yield f"{path} differs"
 
 
+def check(name, formats, place, ingot):
+    """Yield the rows of a model."""
+    if name in models.ARCHITECTURES and formats & {"hf", "mlx"}:
+        source = models.make(name, place / "source")
+        for to, way in (("hf", check_hf), ("mlx", check_mlx)):
+            if to in formats:
+                yield from way(name, source, place, ingot)
+    if name in uqff.ARCHITECTURES and "uqff" in formats:
+        yield from (Row(name, *row) for row in uqff.check(name, place, ingot))
+
+
 def main():
     """Check everything, print a table, and return the number of failures."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--keep", type=Path, help="keep what is made in this directory")
     parser.add_argument("--only", action="append", help="a model; may be repeated")
+    parser.add_argument("--to", action="append", help="a format; may be repeated")
     parser.add_argument("--command", default=".venv/bin/ingot", help="how to run ingot")
     asked = parser.parse_args()
     root = asked.keep or Path(tempfile.mkdtemp(prefix="ingot-clients-"))
-    names = [*models.ARCHITECTURES, *pipelines.MAKERS]
-    programs = ("transformers", "diffusers", "sentence-transformers", "mlx-lm", "mlx")
-    print(", ".join(f"{name} {version(name)}" for name in programs))
+    names = [*dict.fromkeys((*models.ARCHITECTURES, *uqff.ARCHITECTURES)), *pipelines.MAKERS]
+    print(", ".join(f"{name} {version(name)}" for name in PROGRAMS))
     print(ROW.format("MODEL", "WAY", "ARRAYS", "DIFFER", "LOGITS", ""))
     failures = 0
     for name in asked.only or names:
@@ -175,15 +195,10 @@ def main():
         if name in pipelines.MAKERS:
             rows = (Row(*row) for row in pipelines.check(name, place, ingot, kept, differing))
         else:
-            source = models.make(name, place / "source")
-            rows = (
-                row
-                for check in (check_hf, check_mlx)
-                for row in check(name, source, place, ingot)
-            )
+            rows = check(name, set(asked.to or FORMATS), place, ingot)
         for row in rows:
             print(row, flush=True)
-            is_theirs = any(one.startswith("mlx-lm itself") for one in row.problems)
+            is_theirs = any(" itself" in one for one in row.problems)
             failures += bool(row.differ or (row.problems and not is_theirs))
         if not asked.keep:
             shutil.rmtree(place, ignore_errors=True)

@@ -75,9 +75,9 @@ EARLIER = {
 """What transformers 4 wrote into `config.json`, and mlx-lm asks for."""
 
 
-def make(name, directory, dtype="bfloat16", **more):
+def make(name, directory, dtype="bfloat16", *, table=ARCHITECTURES, **more):
     """Write a model with random weights, and a tokenizer."""
-    kind, facts = ARCHITECTURES[name]
+    kind, facts = table[name]
     torch.manual_seed(len(name))
     config = getattr(transformers, kind)(**{**SMALL, **facts, **more})
     model = transformers.AutoModelForCausalLM.from_config(config)

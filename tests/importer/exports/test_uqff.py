@@ -179,7 +179,7 @@ def test_embeddings_and_the_output_layer_are_promoted(tmp_path):
     # Q6_K is promoted to, and Q5_1 takes its place in rows of 64.
     assert {found["lm_head.weight"], found["model.embed_tokens.weight"]} == {(0, 7)}
     assert found[f"{Q}.weight"] == (0, 3)
-    assert plan.notes == ("2 layers in q5_1: q4_1 does not divide their rows",)
+    assert plan.notes == ("2 layers in q5_1: q6k does not fit their shape",)
 
 
 def test_what_does_not_fit_is_not_quantized_and_said(tmp_path):
@@ -190,7 +190,10 @@ def test_what_does_not_fit_is_not_quantized_and_said(tmp_path):
     found = types(tmp_path / "out", "afq4-0.uqff")
     assert found[f"{Q}.weight"] == (1,)
     assert found["model.layers.0.mlp.down_proj.weight"] == (4, 4)
-    assert plan.notes == ("8 layers in unquantized: afq4 does not divide their rows",)
+    assert plan.notes == (
+        "6 layers not quantized: afq4 does not fit their shape",
+        "2 layers not quantized: afq6 does not fit their shape",
+    )
     assert version(tmp_path / "out", "afq4-0.uqff") == (1, 1, 0)
 
 
