@@ -10,7 +10,7 @@ from importer.exports.base import ExportFormat
 from importer.exports.gguf.format import Gguf
 from importer.exports.huggingface import HuggingFace
 from importer.exports.mlx import Mlx
-from importer.exports.uqff import Uqff
+from importer.exports.uqff.format import Uqff
 
 FORMATS: Final[Mapping[str, ExportFormat]] = MappingProxyType(
     {

@@ -18,7 +18,7 @@ from importer.engine.reader import ChunkReader
 from importer.events import Compared, Listener, silent
 from importer.exports.base import ExportOptions, Piece, WritePlan
 from importer.exports.export import ExportRequest, decide
-from importer.exports.uqff_types import TYPES
+from importer.exports.uqff.types import TYPES
 from importer.exports.write import CHUNK, surveyed
 from importer.formats.uqff.layers import Family
 from importer.sources.document import CONFIG, Document, read_document

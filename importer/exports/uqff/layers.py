@@ -19,7 +19,7 @@ from importer.codecs.uqff.fp8 import ToFp8
 from importer.codecs.uqff.groups import UqffGroups
 from importer.codecs.uqff.to_hqq import GROUP, STEPS, ToHqq
 from importer.exports.safetensors import Array, Constant, Weight
-from importer.exports.uqff_types import TYPES, UNQUANTIZED, UqffType
+from importer.exports.uqff.types import TYPES, UNQUANTIZED, UqffType
 from importer.formats.uqff.layers import FORMS, Family
 from importer.sources.tensor import SourceTensor
 from store.tensorblob import BIAS, SCALE

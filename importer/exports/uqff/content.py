@@ -16,9 +16,9 @@ from importer.exports.base import Row
 from importer.exports.experts import experts_of
 from importer.exports.mlx_config import tied_in
 from importer.exports.safetensors import Weight
-from importer.exports.uqff_layers import Form, made_form, plain_form, stored_form
-from importer.exports.uqff_models import EMBEDDING, OUTPUT, Name, UqffModel, bias_of
-from importer.exports.uqff_types import UNQUANTIZED, UqffType, fitting, promoted_of
+from importer.exports.uqff.layers import Form, made_form, plain_form, stored_form
+from importer.exports.uqff.models import EMBEDDING, OUTPUT, Name, UqffModel, bias_of
+from importer.exports.uqff.types import UNQUANTIZED, UqffType, fitting, promoted_of
 from importer.planning.plan import Plan
 from importer.sources.configuration import declared_dtype
 from importer.sources.tensor import SourceTensor

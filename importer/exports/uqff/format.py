@@ -14,9 +14,9 @@ from importer.exports.documents import (
     without_quantization,
 )
 from importer.exports.safetensors import Constant, Shard, Weight, make_shard, make_shards
-from importer.exports.uqff_content import Content
-from importer.exports.uqff_models import EMBEDDING, MODELS, UqffModel
-from importer.exports.uqff_types import UNQUANTIZED, UqffType, parse_types
+from importer.exports.uqff.content import Content
+from importer.exports.uqff.models import EMBEDDING, MODELS, UqffModel
+from importer.exports.uqff.types import UNQUANTIZED, UqffType, parse_types
 from importer.formats.uqff.names import REPORT, RESIDUAL, SUFFIX
 from importer.formats.uqff.version import KEYS, METADATA, Version
 from importer.planning.plan import Plan
