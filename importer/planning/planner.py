@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from importer.codecs.cast import Rounded
 from importer.codecs.registry import type_held
+from importer.codecs.spec import QuantSpec
 from importer.planning.layout import Shared, copies_of, packed, stack_name, stacked
 from importer.planning.plan import BlobPlan, FilePlan, Plan, TensorPlan
 from importer.planning.warnings import warnings_of
@@ -25,6 +27,7 @@ from store.text import printable
 
 _USUAL: Final = "BF16"
 """What models compute in whose configuration does not say."""
+_HALVES: Final = ("BF16", "F16")
 
 
 def make_plan(inventory: Inventory, classification: Classification, recipe: Recipe) -> Plan:
@@ -54,7 +57,8 @@ def make_plan(inventory: Inventory, classification: Classification, recipe: Reci
         key = (decision.rule.index, *decision[2:], decision.target)
         decision = decisions.setdefault(key, decision)
         if tensor.is_ours or decision.target is not None:
-            tensors.append(TensorPlan.of(tensor.name, tensor.shape, (tensor,), decision))
+            source = _rounded(tensor, decision, inventory)
+            tensors.append(TensorPlan.of(tensor.name, tensor.shape, (source,), decision))
         else:  # what a scheme made of several arrays stays those arrays
             for one in tensor.stored():
                 # Several weights of a graph may have one array of zero points.
@@ -104,8 +108,7 @@ def _decide(
     if tensor.is_plain:
         return recipe.decide(tensor.name, tensor.dtype, tensor.shape, depths, copies=copies)
     held_by = type_held(tensor.decoder, tensor.shape)
-    computed_in = declared_dtype(inventory.config_of(tensor)) or _USUAL
-    stored = Packed(tensor.stored_as, held_by, computed_in)
+    stored = Packed(tensor.stored_as, held_by, _computed_in(tensor, inventory))
     decision = recipe.decide(
         tensor.name, tensor.dtype, tensor.shape, depths, stored, copies=copies
     )
@@ -114,6 +117,22 @@ def _decide(
     same = str(decision.target) == stored.kind
     before = f"it is {stored.kind} already" if same else f"was {stored.kind}"
     return decision._replace(reason=f"{decision.reason}; {before}")
+
+
+def _rounded(tensor: SourceTensor, decision: Decision, inventory: Inventory) -> SourceTensor:
+    """Return a tensor that is read in the model's dtype, if it is to be quantized anew.
+
+    Products of codes and scales are exact in F32, which is not a dtype that the model had.
+    """
+    target, dtype = decision.target, _computed_in(tensor, inventory)
+    is_exact = tensor.is_plain or target == type_held(tensor.decoder, tensor.shape)
+    if is_exact or not isinstance(target, QuantSpec) or tensor.dtype in {dtype, *_HALVES}:
+        return tensor
+    return tensor._replace(decoder=Rounded(tensor.decoder, dtype))
+
+
+def _computed_in(tensor: SourceTensor, inventory: Inventory) -> str:
+    return declared_dtype(inventory.config_of(tensor)) or _USUAL
 
 
 def plan_blob(blob: Shared) -> BlobPlan:

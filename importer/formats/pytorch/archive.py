@@ -23,6 +23,8 @@ _ENTRIES: Final = 300_000
 _NAME: Final = 1024
 _MAX_32: Final = 0xFFFFFFFF
 _MAX_16: Final = 0xFFFF
+_NEWEST: Final = 63
+"""The version 6.3 of the format, after which there is none."""
 _ENCRYPTED: Final = 0x2041
 _ZIP64: Final = 1
 
@@ -125,7 +127,9 @@ def _entry(where: str, data: bytes, at: int, directory: int) -> tuple[Entry, int
     if at + _ENTRY.size > len(data):
         _bad(where, "its directory ends in the middle of an entry")
     fields = _ENTRY.unpack_from(data, at)
-    magic, _, _, flags, method, _, _, _, packed, size, name_bytes, extra_bytes = fields[:12]
+    magic, _, needed, flags, method, _, _, _, packed, size, name_bytes, extra_bytes = fields[
+        :12
+    ]
     comment, disk, _, _, header = fields[12:]
     at += _ENTRY.size
     if magic != b"PK\x01\x02" or at + name_bytes + extra_bytes + comment > len(data):
@@ -133,6 +137,8 @@ def _entry(where: str, data: bytes, at: int, directory: int) -> tuple[Entry, int
     name = _name(where, data[at : at + name_bytes])
     extra = data[at + name_bytes : at + name_bytes + extra_bytes]
     at += name_bytes + extra_bytes + comment
+    if needed & 0xFF > _NEWEST:
+        unread(where, f"the entry `{name}` needs version {needed & 0xFF} of zip, known is 63")
     if flags & _ENCRYPTED:
         unread(where, f"the entry `{name}` is encrypted")
     if method:

@@ -277,7 +277,7 @@ def test_a_dtype_for_arrays_that_nobody_decodes_is_unsupported(store, tmp_path):
         "model.layers.0.q.weight_scale": ("BF16", (1,)),
     }
     declared = {"quantization_config": {"quant_method": "bitnet"}}
-    create(store, model(tmp_path / "in", bitnet, CAUSAL | declared))
+    create(store, model(tmp_path / "in", bitnet, CAUSAL | declared), as_arrays=True)
 
     with pytest.raises(UnsupportedError):
         planned(store, tmp_path / "out", dtype="F32")

@@ -37,6 +37,11 @@ ARCHIVES = {
         "is compressed",
     ),
     "an encrypted entry": (archive(PICKLE, entry("x/data/0", bytes(24), 0, 1)), 4, "encrypted"),
+    "a version after the last": (
+        archive(PICKLE, DATA).replace(b"PK\1\2\0\0\0\0", b"PK\1\2\0\0\xc4\0", 1),
+        4,
+        "needs version 196",
+    ),
     "two entries of a name": (archive(PICKLE, DATA, DATA), 3, "two entries `x/data/0`"),
     "two pickles": (archive(PICKLE, PICKLE, DATA), 3, "two entries `x/data.pkl`"),
     "an entry outside": (archive(PICKLE, DATA, shift={"x/data/0": 1 << 20}), 3, "not within"),

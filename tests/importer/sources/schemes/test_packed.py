@@ -91,7 +91,7 @@ def test_it_is_quantized_anew(store, name):
     found = {tensor.name: tensor for tensor in read_inventory(source).tensors}
     stored = {one.name: one for one in describe(store, NAME).tensors}
     for key in (DOWN, KEY):
-        parts = int4(found[key])
+        parts = int4(found[key], source)
         assert (stored[key].type_name, stored[key].shape) == ("int4", found[key].shape)
         assert blob_data(store, key) == b"".join(map(bytes, parts))
     assert verify(store).findings == ()
@@ -184,13 +184,21 @@ def test_arrays_of_stored_models_are_recognized(name):
     assert scheme_of(arrays, config) == expected[config["quantization_config"]["quant_method"]]
 
 
-def int4(tensor):
-    """The parts that a tensor becomes: its codes, where they are those of the type."""
+def int4(tensor, source):
+    """The parts that a tensor becomes: its codes, where they are those of the type.
+
+    Else its values are rounded to the dtype of the model before they are quantized.
+    """
     spec, shape = QUANT_TYPES["int4"], tensor.shape
     if type_held(tensor.decoder, shape) == spec:
         everything = range(math.prod(shape))
         return tensor.decoder.repack(contents(tensor), shape, everything, NUMPY).parts
-    return codec_for(spec, tensor.dtype).encode(decoded(tensor).tobytes(), NUMPY).parts
+    values, dtype = decoded(tensor), tensor.dtype
+    if dtype == "F32":
+        said = json.loads((source / "config.json").read_bytes())
+        dtype = {"float16": "F16"}.get(said.get("dtype", said.get("torch_dtype")), "BF16")
+        values = floats.narrow(values, dtype)
+    return codec_for(spec, dtype).encode(values.tobytes(), NUMPY).parts
 
 
 def layers(store):
