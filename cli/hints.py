@@ -20,6 +20,8 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "E_BLOB_SIZE": _DAMAGED,
         "E_BUSY": "Run the command again when the other one is done, or give `ingot gc` more "
         "time with `--wait SECONDS`",
+        "E_CALIBRATE_UNUSED": "`--calibrate` and `--symmetric` belong to the type that `-q` "
+        "names, or to the types of a recipe",
         "E_EXHAUSTED": "Use fewer `--jobs`",
         "E_EXPORT_LOSSY": "Leave `--strict` out; `--dry-run` lists what is lost",
         "E_EXPORT_TYPE": "`--to mlx` has the store's types, `--to uqff` those of mistral.rs; "

@@ -21,6 +21,7 @@ from cli.commands.options import (
     threads,
 )
 from cli.commands.type_options import (
+    CalibrateOpt,
     EmbeddingOpt,
     Experts,
     ExpertsOpt,
@@ -30,6 +31,7 @@ from cli.commands.type_options import (
     QuantizeOpt,
     RecipeOpt,
     RuleOpt,
+    SymmetricOpt,
     VisionOpt,
 )
 from cli.panels import RESOURCES, SOURCE
@@ -75,6 +77,8 @@ def create(
     ] = None,
     quantize: QuantizeOpt = None,
     group_size: GroupSizeOpt = None,
+    calibrate: CalibrateOpt = None,
+    symmetric: SymmetricOpt = False,
     recipe: RecipeOpt = None,
     rule: RuleOpt = None,
     embedding: EmbeddingOpt = None,
@@ -155,6 +159,8 @@ def create(
         misaligned=Misaligned(on_misaligned) if on_misaligned else None,
         stacked=None if experts is None else experts is Experts.STACKED,
         allow_nonfinite=allow_nonfinite,
+        calibrate=calibrate,
+        symmetric=symmetric or None,
     )
     given = load(file, has_source=source is not None)
     content = given.content if given else None

@@ -19,6 +19,15 @@ class Experts(StrEnum):
 
 
 @unique
+class Calibrate(StrEnum):
+    """How scales are found."""
+
+    MINMAX = "minmax"
+    MSE = "mse"
+    PERCENTILE = "percentile"
+
+
+@unique
 class OnMisaligned(StrEnum):
     """What becomes of a tensor that groups do not fit; `Misaligned` takes longer to import."""
 
@@ -45,6 +54,22 @@ GroupSizeOpt = Annotated[
         metavar="N",
         help="Group size of an int type: 32, 64 or 128.",
         rich_help_panel=TYPES,
+    ),
+]
+CalibrateOpt = Annotated[
+    Calibrate | None,
+    typer.Option(
+        help="How scales are found: minmax as MLX does, bit for bit; mse, those of the "
+        "least squared error; percentile, which clips the last 1 % at each end. The same "
+        "programs read them all.",
+    ),
+]
+SymmetricOpt = Annotated[
+    bool,
+    typer.Option(
+        "--symmetric",
+        help="Give int types a bias of -2^(bits-1) times the scale, for readers that have "
+        "no bias of their own.",
     ),
 ]
 RecipeOpt = Annotated[

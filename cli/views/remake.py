@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
+from importer.codecs.spec import Method
 from importer.models.provenance import Provenance
 from importer.recipes.recipe import Misaligned
 from importer.recipes.replay import RecipeOptions
@@ -39,9 +40,17 @@ def _flags(options: RecipeOptions) -> Iterator[str]:
         yield from ("--group-size", str(options.group_size))
     if options.needs_file or options.recipe is not None:
         yield from ("--recipe", options.recipe or "FILE")
+    yield from _calibration(options)
     if options.misaligned is not Misaligned.KEEP:
         yield from ("--on-misaligned", str(options.misaligned))
     if options.stacked is not None:
         yield from ("--experts", "stacked" if options.stacked else "packed")
     if options.allow_nonfinite:
         yield "--allow-nonfinite"
+
+
+def _calibration(options: RecipeOptions) -> Iterator[str]:
+    if options.calibrate.method not in {None, Method.MINMAX}:
+        yield from ("--calibrate", str(options.calibrate.method))
+    if options.calibrate.symmetric:
+        yield "--symmetric"

@@ -9,12 +9,20 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from importer.codecs.base import Encoded, KernelSpec, Operation, Part, Runtime, Shape, Span
-from importer.codecs.spec import GROUP_SIZES, QUANT_TYPES, VALUE_DTYPES, Mode, QuantSpec
+from importer.codecs.spec import (
+    GROUP_SIZES,
+    MLX,
+    QUANT_TYPES,
+    VALUE_DTYPES,
+    Calibration,
+    Mode,
+    QuantSpec,
+)
 from store.errors import UnsupportedError
 from store.fs import Buffer
 from store.tensorblob import BIAS, PACKED_DTYPE, SCALE, WEIGHT
@@ -59,6 +67,18 @@ FAMILIES: Final[Mapping[Mode, Family]] = MappingProxyType(
     }
 )
 
+FITTED: Final[Mapping[Mode, Family]] = MappingProxyType(
+    {
+        mode: FAMILIES[mode]._replace(reference=module, kernel=module)
+        for mode, module in (
+            (Mode.AFFINE, "affine_fitted"),
+            (Mode.NVFP4, "fp4_fitted"),
+            (Mode.MXFP4, "fp4_fitted"),
+        )
+    }
+)
+"""The same parts, where scales are searched for."""
+
 _WORD: Final = 32
 _BYTE: Final = 8
 
@@ -80,7 +100,7 @@ class Grouped:
     @property
     def family(self) -> Family:
         """The family that the type belongs to."""
-        return FAMILIES[self.spec.mode]
+        return _family(self.spec)
 
     @property
     def value_dtype(self) -> str:
@@ -152,7 +172,9 @@ class Grouped:
         return (self._kernel(operation),)
 
     def _kernel(self, operation: Operation) -> GroupKernel:
-        return _kernel(operation, self.spec.name, self.value_dtype)
+        # Readers need not know how scales were found.
+        calibration = self.spec.calibration if operation is Operation.ENCODE else MLX
+        return _kernel(operation, self.spec.name, self.value_dtype, calibration)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,15 +184,22 @@ class GroupKernel:
     Attributes:
         type_name: of the type in `QUANT_TYPES`.
         dtype: of the values that are quantized.
+        calibration: how scales are found.
     """
 
     operation: Operation
     type_name: str
     dtype: str
+    calibration: Calibration = MLX
+
+    @property
+    def spec(self) -> QuantSpec:
+        """The type, in groups of its usual size."""
+        return replace(QUANT_TYPES[self.type_name], calibration=self.calibration)
 
     def load(self) -> Any:  # noqa: ANN401 - the contract
         """Import the module of the kernel; its code is found at the first call."""
-        name = FAMILIES[QUANT_TYPES[self.type_name].mode].kernel
+        name = _family(self.spec).kernel
         return importlib.import_module(f"importer.codecs.kernels.{name}")
 
     def check(self, kernel: Any) -> None:  # noqa: ANN401
@@ -181,14 +210,20 @@ class GroupKernel:
         """
         from importer.codecs import arithmetic  # noqa: PLC0415 - it imports numpy
 
-        own = codec(QUANT_TYPES[self.type_name], self.dtype)
+        own = codec(self.spec, self.dtype)
         arithmetic.check(self.operation, own, kernel)
 
 
+def _family(spec: QuantSpec) -> Family:
+    return (FAMILIES if spec.calibration == MLX else FITTED)[spec.mode]
+
+
 @functools.cache
-def _kernel(operation: Operation, type_name: str, dtype: str) -> GroupKernel:
+def _kernel(
+    operation: Operation, type_name: str, dtype: str, calibration: Calibration
+) -> GroupKernel:
     # For every chunk: making one takes a microsecond, and more while caches are cold.
-    return GroupKernel(operation, type_name, dtype)
+    return GroupKernel(operation, type_name, dtype, calibration)
 
 
 def codec(spec: QuantSpec, dtype: str) -> Grouped:

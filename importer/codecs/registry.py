@@ -89,13 +89,15 @@ def transcoder_for(target: Target, decoder: Decoder, *, exact: bool = False) -> 
         UnsupportedError: values of that dtype cannot become the target.
     """
     dtype = decoder.value_dtype
-    if target is None or target == stored_type(decoder):
+    wanted = target.stored if isinstance(target, QuantSpec) else target
+    if wanted is None or wanted == stored_type(decoder):
         return _keeping(decoder)
     if isinstance(target, FloatType):
         return Recode(decoder, Cast(dtype, target.dtype))
     assert isinstance(target, QuantSpec), "what a tensor becomes has been decided"
-    codec = codec_for(target, dtype)
-    return Repack(cast("Coded", decoder), codec) if exact else Recode(decoder, codec)
+    if exact:
+        return Repack(cast("Coded", decoder), codec_for(target.stored, dtype))
+    return Recode(decoder, codec_for(target, dtype))
 
 
 def _keeping(decoder: Decoder) -> Transcoder:

@@ -23,6 +23,42 @@ class Mode(StrEnum):
     MXFP8 = "mxfp8"
 
 
+CALIBRATION_REVISION: Final = 1
+"""The revision of the searches for scales: raised when any finds others."""
+
+
+@unique
+class Method(StrEnum):
+    """How the scales of groups are found."""
+
+    MINMAX = "minmax"
+    """From the largest and the least value, as MLX does."""
+    MSE = "mse"
+    """Those of the least squared error that a search finds."""
+    PERCENTILE = "percentile"
+    """From percentiles in place of the extremes, which are clipped."""
+
+
+class Calibration(NamedTuple):
+    """How scales and biases are found; no reader of the type has to know.
+
+    Attributes:
+        symmetric: whether the bias of an integer type is `-2 ** (bits - 1)` times the scale.
+        revision: of the search; 0 where MLX defines the bits.
+    """
+
+    method: Method = Method.MINMAX
+    symmetric: bool = False
+    revision: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.method}, symmetric" if self.symmetric else str(self.method)
+
+
+MLX: Final = Calibration()
+"""Scales and biases that are those of MLX, bit for bit."""
+
+
 @dataclass(frozen=True, slots=True)
 class QuantSpec:
     """A quantization type (docs/formats/quantization.md).
@@ -32,6 +68,7 @@ class QuantSpec:
         bits: per element.
         group_size: elements of the last axis that share a scale.
         codec: the module whose `codec(spec, dtype)` encodes and decodes it.
+        calibration: how values become codes; of a type that is stored it is `MLX`.
     """
 
     name: str
@@ -39,11 +76,17 @@ class QuantSpec:
     bits: int
     group_size: int
     codec: str = "importer.codecs.grouped"
+    calibration: Calibration = MLX
 
     def __str__(self) -> str:
         """As `parse_target` reads it: the group size only where it is not the type's own."""
         usual = self.group_size == QUANT_TYPES[self.name].group_size
         return self.name if usual else f"{self.name}/{self.group_size}"
+
+    @property
+    def stored(self) -> QuantSpec:
+        """The type as readers know it, however its scales were found."""
+        return self if self.calibration == MLX else replace(self, calibration=MLX)
 
     @property
     def has_bias(self) -> bool:
@@ -209,6 +252,20 @@ def with_group_size(spec: QuantSpec, group_size: int) -> QuantSpec:
             f"{spec.name} in groups of {group_size}, expected {known}", code="E_QUANT_GROUP"
         )
     return replace(spec, group_size=group_size)
+
+
+def calibrated(spec: QuantSpec, method: Method, *, symmetric: bool = False) -> QuantSpec:
+    """Return a type whose scales are found by `method`; one that has no choice stays.
+
+    The next scale of a float type is twice as large, or nearly so, which is more than
+    percentiles can tell; and no other exponent makes the error of MXFP8 smaller.
+    """
+    if spec.mode is Mode.MXFP8 or (method is Method.PERCENTILE and not spec.has_bias):
+        return spec.stored
+    symmetric = symmetric and spec.has_bias
+    if method is Method.MINMAX and not symmetric:
+        return spec.stored
+    return replace(spec, calibration=Calibration(method, symmetric, CALIBRATION_REVISION))
 
 
 def _group_size(text: str, size: str) -> int:

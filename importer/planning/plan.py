@@ -59,7 +59,8 @@ class TensorPlan(NamedTuple):
             UnsupportedError: nothing makes such parts of such arrays.
         """
         decoder, target = sources[0].decoder, decision.target
-        exact = target is not None and target == type_held(decoder, sources[0].shape)
+        wanted = target.stored if isinstance(target, QuantSpec) else target
+        exact = wanted is not None and wanted == type_held(decoder, sources[0].shape)
         transcoder = transcoder_for(target, decoder, exact=exact)
         return cls(name, shape, sources, decision, transcoder, _parts(transcoder, shape))
 
@@ -84,9 +85,9 @@ class TensorPlan(NamedTuple):
         """The quantization type that it has in the store, or None."""
         # What keeps codes or moves them has a codec; blocks of others are of no such type.
         spec = getattr(getattr(self.transcoder, "codec", None), "spec", None)
-        if isinstance(spec, QuantSpec):
-            return spec
-        return self.target if isinstance(self.target, QuantSpec) else None
+        if not isinstance(spec, QuantSpec):
+            spec = self.target
+        return spec.stored if isinstance(spec, QuantSpec) else None
 
     @property
     def codec(self) -> Codec | None:

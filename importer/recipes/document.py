@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
-from importer.codecs.spec import KEEP, Mode, QuantSpec, Target
+from importer.codecs.spec import KEEP, Calibration, Method, Mode, QuantSpec, Target
 from importer.recipes.recipe import Misaligned, Recipe
 from importer.recipes.rule import Rule
 from importer.recipes.toml_file import ALLOW, STACKED, read_document
@@ -60,6 +60,8 @@ def to_toml(document: Mapping[str, Json]) -> Iterator[str]:
 def _rule_document(rule: Rule) -> dict[str, Json]:
     document: dict[str, Json] = {"match": list(rule.match), "reason": rule.reason}
     document["type"] = KEEP if rule.target is None else spelled(rule.target)
+    if isinstance(rule.target, QuantSpec):
+        document |= _calibration_document(rule.target.calibration)
     if rule.ndim:
         document["ndim"] = list(rule.ndim)
     if rule.dtype:
@@ -75,6 +77,15 @@ def _rule_document(rule: Rule) -> dict[str, Json]:
     if rule.optional:
         document["optional"] = True
     return dict(sorted(document.items()))
+
+
+def _calibration_document(calibration: Calibration) -> dict[str, Json]:
+    document: dict[str, Json] = {}
+    if calibration.method is not Method.MINMAX:
+        document["calibrate"] = str(calibration.method)
+    if calibration.symmetric:
+        document["symmetric"] = True
+    return document
 
 
 def spelled(target: Target) -> str:

@@ -17,6 +17,7 @@ from importer.codecs.spec import (
     Target,
     parse_target,
 )
+from importer.recipes.calibrate import NOTHING, Calibrate, parse_calibrate
 from importer.recipes.recipe import PLAIN, Misaligned, Recipe
 from importer.recipes.rule import Origin, Rule
 from importer.recipes.runtimes import STACKED_ONLY
@@ -80,6 +81,7 @@ class QuantizeOptions:
         misaligned: in place of what the recipe says, or None.
         stacked: whether to stack experts, in place of what the recipe says, or None.
         allow_nonfinite: whether NaN and infinities may be quantized whatever the recipe says.
+        calibrate: how scales are found where a rule does not say.
     """
 
     target: Target = None
@@ -89,6 +91,7 @@ class QuantizeOptions:
     misaligned: Misaligned | None = None
     stacked: bool | None = None
     allow_nonfinite: bool = False
+    calibrate: Calibrate = NOTHING
 
     def resolve(self, facts: ModelFacts) -> Recipe:
         """Return the recipe for a model.
@@ -112,10 +115,12 @@ class QuantizeOptions:
                 "kind": [str(facts.kind)],
                 "format": [facts.format],
             }
-            recipe = self.base.resolve(self.target, self.group_size, known)
-        if recipe.rules[: len(self.rules)] != self.rules:
+            recipe = self.base.resolve(self.target, self.group_size, known, self.calibrate)
+        wanted = self.calibrate.or_else(self.base.calibrate if self.base else NOTHING)
+        own = tuple(replace(rule, target=wanted.apply(rule.target)) for rule in self.rules)
+        if recipe.rules[: len(own)] != own:
             name = recipe.name if self.base else RULES_ALONE
-            recipe = replace(recipe, name=name, rules=(*self.rules, *recipe.rules))
+            recipe = replace(recipe, name=name, rules=(*own, *recipe.rules))
         usual = recipe.stacked or (facts.architecture or facts.family) in STACKED_ONLY
         return replace(
             recipe,
@@ -135,6 +140,8 @@ def parse_options(  # noqa: PLR0913 - as many as there are options
     misaligned: Misaligned | None = None,
     stacked: bool | None = None,
     allow_nonfinite: bool = False,
+    calibrate: str | None = None,
+    symmetric: bool | None = None,
 ) -> QuantizeOptions:
     """Read what was asked for, each option as it is spelled on a command line.
 
@@ -145,6 +152,8 @@ def parse_options(  # noqa: PLR0913 - as many as there are options
         rules: each `GLOB=TYPE[/GROUP]`.
         roles: `embedding`, `lm-head`, `vision` -> type.
         misaligned: see `QuantizeOptions`, as `stacked` and `allow_nonfinite`.
+        calibrate: the name of a method.
+        symmetric: see `Calibration`.
 
     Raises:
         UsageError: a word is not what it should be, or the words do not go together.
@@ -172,8 +181,17 @@ def parse_options(  # noqa: PLR0913 - as many as there are options
     own = [parse_rule(text) for text in rules]
     wanted = {} if roles is None else roles
     own += [parse_role(role, text) for role in ROLES if (text := wanted.get(role)) is not None]
+    calibration = parse_calibrate(calibrate, symmetric=symmetric)
+    _check_calibrate(calibration, base, target, own)
     return QuantizeOptions(
-        target, group_size, base, tuple(own), misaligned, stacked, allow_nonfinite
+        target,
+        group_size,
+        base,
+        tuple(own),
+        misaligned,
+        stacked,
+        allow_nonfinite,
+        calibration,
     )
 
 
@@ -212,6 +230,24 @@ def parse_role(role: Origin, text: str) -> Rule:
         globs += tuple(f"{glob}.weight" for glob in ROLES[role] if not glob.endswith("*"))
     dtype = CAST_DTYPES if isinstance(target, FloatType) else ()
     return Rule(globs, target, _REASONS[role], ndim, dtype, origin=role)
+
+
+def _check_calibrate(
+    asked: Calibrate, base: RecipeTemplate | None, target: Target, own: Sequence[Rule]
+) -> None:
+    if asked == NOTHING or (base is not None and target is None):
+        return  # the types of a recipe are its own
+    types = [target, *(rule.target for rule in own)]
+    if not any(isinstance(one, QuantSpec) for one in types):
+        raise UsageError(
+            "a way to find scales without a type that has them", code="E_CALIBRATE_UNUSED"
+        )
+    if asked.symmetric and not any(
+        isinstance(one, QuantSpec) and one.has_bias for one in types
+    ):
+        raise UsageError(
+            f"{target} has no biases: it is symmetric already", code="E_CALIBRATE_UNUSED"
+        )
 
 
 def _check_same_type(base: RecipeTemplate, target: Target) -> None:

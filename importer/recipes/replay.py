@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from importer.codecs.spec import GROUP_SIZES, KEEP, Mode, parse_target
+from importer.recipes.calibrate import NOTHING, Calibrate, shared
 from importer.recipes.document import spelled
 from importer.recipes.options import (
     ROLES,
@@ -43,6 +44,7 @@ class RecipeOptions:
     misaligned: Misaligned = Misaligned.KEEP
     stacked: bool | None = None
     allow_nonfinite: bool = False
+    calibrate: Calibrate = NOTHING
 
 
 def options_for(recipe: Recipe, facts: ModelFacts) -> RecipeOptions:
@@ -55,9 +57,11 @@ def options_for(recipe: Recipe, facts: ModelFacts) -> RecipeOptions:
         The rules of `default` for int4, after one that keeps `lm_head`, give
         `RecipeOptions("int4", recipe="default", rules=("lm_head=keep",))`.
     """
-    found = _that_make_rules(recipe, facts)
+    calibrate = shared(rule.target for rule in recipe.rules)
+    found = _that_make_rules(recipe if calibrate is None else _uncalibrated(recipe), facts)
     return replace(
         found,
+        calibrate=calibrate or NOTHING,
         misaligned=recipe.misaligned,
         stacked=None if recipe.stacked == _usually_stacked(found, facts) else recipe.stacked,
         allow_nonfinite=recipe.allow_nonfinite,
@@ -70,6 +74,11 @@ def _usually_stacked(options: RecipeOptions, facts: ModelFacts) -> bool:
         return False
     made = parse_options(options.quantize, group_size=options.group_size, recipe=options.recipe)
     return made.resolve(facts).stacked
+
+
+def _uncalibrated(recipe: Recipe) -> Recipe:
+    stored = (replace(rule, target=NOTHING.apply(rule.target)) for rule in recipe.rules)
+    return replace(recipe, rules=tuple(stored))
 
 
 def _that_make_rules(recipe: Recipe, facts: ModelFacts) -> RecipeOptions:

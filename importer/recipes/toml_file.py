@@ -11,7 +11,15 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from importer.codecs.spec import GROUP_SIZES, Mode, QuantSpec, Target, with_group_size
+from importer.codecs.spec import (
+    GROUP_SIZES,
+    Method,
+    Mode,
+    QuantSpec,
+    Target,
+    with_group_size,
+)
+from importer.recipes.calibrate import NOTHING, Calibrate
 from importer.recipes.depths import Layers, ranges
 from importer.recipes.recipe import Misaligned, Recipe
 from importer.recipes.rule import Origin, Rule
@@ -37,12 +45,14 @@ class _Draft(NamedTuple):
     Attributes:
         names_group: whether its type has a group size of its own, as in `int4/64`.
         when: condition -> globs, of which one must match.
+        calibrate: what it asks for itself.
     """
 
     rule: Rule
     is_requested: bool
     names_group: bool
     when: Mapping[str, tuple[str, ...]]
+    calibrate: Calibrate
 
 
 class RecipeTemplate(NamedTuple):
@@ -52,6 +62,7 @@ class RecipeTemplate(NamedTuple):
         name: of the preset, or of the file.
         type: that is asked for where the user asks for none, as it is spelled.
         group_size: of affine types that name none; None for each type's own.
+        calibrate: for rules that ask for nothing themselves.
         drafts: its rules.
     """
 
@@ -61,6 +72,7 @@ class RecipeTemplate(NamedTuple):
     misaligned: Misaligned
     stacked: bool
     allow_nonfinite: bool
+    calibrate: Calibrate
     drafts: tuple[_Draft, ...]
 
     @property
@@ -69,7 +81,11 @@ class RecipeTemplate(NamedTuple):
         return any(draft.is_requested for draft in self.drafts)
 
     def resolve(
-        self, asked: Target, group_size: int | None, facts: Mapping[str, Sequence[str]]
+        self,
+        asked: Target,
+        group_size: int | None,
+        facts: Mapping[str, Sequence[str]],
+        calibrate: Calibrate = NOTHING,
     ) -> Recipe:
         """Return the rules as they are for one model.
 
@@ -77,6 +93,7 @@ class RecipeTemplate(NamedTuple):
             asked: the type, or None where no rule asks for one.
             group_size: the user's, or None.
             facts: what conditions look at: `architecture`, `class` and `kind`.
+            calibrate: the user's, for rules that ask for nothing themselves.
 
         Raises:
             UsageError: the type does not have the group size.
@@ -91,7 +108,8 @@ class RecipeTemplate(NamedTuple):
                 target = asked if draft.is_requested else draft.rule.target
                 if not (draft.is_requested or draft.names_group):
                     target = _grouped(target, usual)
-                rules.append(replace(draft.rule, target=target))
+                wanted = draft.calibrate.or_else(calibrate).or_else(self.calibrate)
+                rules.append(replace(draft.rule, target=wanted.apply(target)))
         if not (rules and rules[-1].takes_all):
             rules.append(
                 Rule(("*",), None, "no rule matches", optional=True, origin=Origin.REST)
@@ -199,6 +217,7 @@ def read_document(
         Misaligned(misaligned),
         stacked == STACKED,
         nonfinite == ALLOW,
+        _calibrate(table),
         drafts,
     )
     if found.type:
@@ -239,5 +258,13 @@ def _draft(table: Table, *, is_preset: bool) -> _Draft:
         for key in _CONDITIONS
         if (globs := table.table("when", _CONDITIONS).texts(key))
     }
+    calibrate = _calibrate(table)
     table.end()
-    return _Draft(rule, wanted == REQUESTED, "/" in wanted, when)
+    return _Draft(rule, wanted == REQUESTED, "/" in wanted, when, calibrate)
+
+
+def _calibrate(table: Table) -> Calibrate:
+    return Calibrate(
+        Method(table.word("calibrate", "", set(Method))) if table.has("calibrate") else None,
+        table.boolean("symmetric", default=False) if table.has("symmetric") else None,
+    )

@@ -67,6 +67,11 @@ class Table:
             self.bad(f"`{key}` is neither true nor false")
         return value
 
+    def has(self, key: str) -> bool:
+        """Whether there is a value, which may also be the usual one."""
+        self._read.add(key)
+        return key in self._values
+
     def table(self, key: str, known: Sequence[str]) -> Table:
         """Return a table that has no keys but the known ones."""
         found = Table(self._name, f"{self._where}{key}: ", self._get(key, {}))

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
 from importer.codecs.kernels.function import Function
 from importer.codecs.kernels.kinds import Array, flag
-from importer.codecs.kernels.scratch import block
-from importer.codecs.reference import Bits
+from importer.codecs.kernels.scratch import LONGEST_SPAN, block
+from importer.codecs.reference import Bits, floats
 from importer.codecs.reference.affine import SMALLEST_STEP
 from importer.codecs.spec import QuantSpec
 
 _BYTE: Final = 8
-_SPAN: Final = 64
-_RARE_BITS: Final = (2, 3, 5, 6)
-_LARGEST: Final[Mapping[str, np.float32]] = MappingProxyType(
-    {
-        "BF16": np.float32(2**128 - 2**120),
-        "F16": np.float32(2**16 - 2**5),
-        "F32": np.float32(2**128 - 2**104),
-    }
-)
-"""The largest finite number of each dtype."""
+RARE_BITS: Final = (2, 3, 5, 6)
 
 _encode: Final = Function("affine", "encode")
 _decode: Final = Function("affine", "decode")
@@ -40,17 +30,17 @@ def encode(
     scratch = block(spec.group_size)
     _encode(
         source,
-        source.reshape(-1, min(spec.group_size, _SPAN)),
+        source.reshape(-1, min(spec.group_size, LONGEST_SPAN)),
         flag(dtype == "F16"),
         flag(dtype == "F32"),
         spec.bits,
-        flag(spec.bits in _RARE_BITS),
+        flag(spec.bits in RARE_BITS),
         SMALLEST_STEP,
         scratch.keys[source.itemsize],
         scratch.lines,
         scratch.codes,
         scratch.lanes,
-        _bytes(words, spec),
+        code_bytes(words, spec),
         words.reshape(-1),
         scales,
         biases,
@@ -68,14 +58,14 @@ def decode(
     scratch = block(spec.group_size)
     _decode(
         words.reshape(-1),
-        _bytes(words, spec),
+        code_bytes(words, spec),
         scales,
         biases,
         flag(dtype == "F16"),
         flag(dtype == "F32"),
         spec.bits,
-        flag(spec.bits in _RARE_BITS),
-        _LARGEST[dtype],
+        flag(spec.bits in RARE_BITS),
+        floats.LARGEST[dtype],
         scratch.lines,
         scratch.codes,
         scratch.lanes,
@@ -85,6 +75,6 @@ def decode(
     return left
 
 
-def _bytes(words: Array, spec: QuantSpec) -> Array | None:
-    # Codes of eight bits are not packed: the bytes of a word are codes.
+def code_bytes(words: Array, spec: QuantSpec) -> Array | None:
+    """Return the memory of words as codes where codes of eight bits are not packed."""
     return words.view(np.uint8) if spec.bits == _BYTE else None

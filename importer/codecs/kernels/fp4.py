@@ -36,7 +36,7 @@ def encode(
         flag(spec.mode is Mode.NVFP4),
         lowest,
         highest,
-        _middles(dtype),
+        middles_of(dtype),
         scratch.sizes[source.itemsize],
         scratch.lines,
         scratch.codes,
@@ -49,7 +49,7 @@ def encode(
 
 
 @functools.cache
-def _middles(dtype: str) -> Memory:
+def middles_of(dtype: str) -> Memory:
     """Return the bits of the largest float32 quotients with codes 0, 1 and 2.
 
     That is halfway between two codes, or what `dtype` rounds to halfway: half a digit more, as

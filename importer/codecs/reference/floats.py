@@ -17,6 +17,14 @@ STORED: Final[Mapping[str, type[np.unsignedinteger]]] = MappingProxyType(
 )
 """The unsigned integer that holds the bits of an element."""
 
+LARGEST: Final[Mapping[str, np.float32]] = MappingProxyType(
+    {
+        "BF16": np.float32(2**128 - 2**120),
+        "F16": np.float32(2**16 - 2**5),
+        "F32": np.float32(2**128 - 2**104),
+    }
+)
+"""The largest finite number of each dtype."""
 _INFINITY: Final[Mapping[str, int]] = MappingProxyType(
     {"BF16": 0x7F80, "F16": 0x7C00, "F32": 0x7F80_0000}
 )

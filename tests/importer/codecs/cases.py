@@ -94,6 +94,12 @@ def encoder(spec, dtype):
     return Case(name, codec_for(spec, dtype), plain(dtype), spec.group_size)
 
 
+def fitted(spec, dtype):
+    """A type whose scales are searched for."""
+    case = encoder(spec, dtype)
+    return case._replace(name=f"{case.name}-{str(spec.calibration).replace(', ', '-')}")
+
+
 def decoder(spec, dtype):
     """A type, as it is stored."""
     name = f"{corpus.spec_id(spec)}-{dtype}"
@@ -174,6 +180,7 @@ ENCODERS = [
     ),
     *(ggml_quantizer(name, "F32") for name in QUANTIZED),
     *(ggml_quantizer("Q4_0", dtype) for dtype in ("BF16", "F16", *corpus.CONVERTED)),
+    *(fitted(spec, dtype) for spec, dtype in corpus.FITTED),
 ]
 
 DECODERS = [

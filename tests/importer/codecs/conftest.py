@@ -25,8 +25,13 @@ def all_kernels():
         *(Ggml(kind.name) for kind in libggml.BLOCK_TYPES),
         *(subject for subject, _ in scaled_cases.SUBJECTS),
     ]
+    fitted = [
+        kernel
+        for spec, dtype in corpus.FITTED
+        for kernel in codec_for(spec, dtype).kernels(Operation.ENCODE)
+    ]
     decode = (kernel for one in foreign for kernel in one.kernels(Operation.DECODE))
-    return list(dict.fromkeys((*own, *decode)))
+    return list(dict.fromkeys((*own, *fitted, *decode)))
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from importer.codecs.reference import floats
-from importer.codecs.spec import GROUP_SIZES, QUANT_TYPES
+from importer.codecs.spec import GROUP_SIZES, QUANT_TYPES, Method, Mode, calibrated
 
 DTYPES: Final = ("BF16", "F16", "F32")
 CONVERTED: Final = ("F64", "F8_E4M3", "F8_E5M2")
@@ -26,6 +26,23 @@ SPECS: Final = tuple(
     for size in GROUP_SIZES[spec.mode]
 )
 """Every type with every group size that it can have."""
+
+
+def _fitted(name, dtype, method, *, symmetric=False):
+    return calibrated(QUANT_TYPES[name], method, symmetric=symmetric), dtype
+
+
+FITTED: Final = (
+    *((calibrated(spec, Method.MSE), "BF16") for spec in SPECS if spec.mode is not Mode.MXFP8),
+    _fitted("int4", "F16", Method.MSE),
+    _fitted("int3", "F32", Method.MSE),
+    _fitted("nvfp4", "F32", Method.MSE),
+    _fitted("int4", "BF16", Method.MSE, symmetric=True),
+    _fitted("int8", "BF16", Method.MINMAX, symmetric=True),
+    _fitted("int2", "BF16", Method.PERCENTILE),
+    _fitted("int4", "F32", Method.PERCENTILE, symmetric=True),
+)
+"""Types whose scales are searched for, and the dtype of the values: each takes compiling."""
 
 
 def spec_id(spec):

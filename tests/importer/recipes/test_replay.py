@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from importer.codecs.spec import Method
 from importer.recipes.document import from_document, to_document, to_toml
 from importer.recipes.options import parse_options
 from importer.recipes.recipe import Misaligned
@@ -50,6 +51,8 @@ def again(found, facts=FACTS, file=None):
             misaligned=None if found.misaligned is Misaligned.KEEP else found.misaligned,
             stacked=found.stacked,
             allow_nonfinite=found.allow_nonfinite,
+            calibrate=found.calibrate.method,
+            symmetric=found.calibrate.symmetric,
         ),
         facts,
     )
@@ -75,6 +78,7 @@ def requests(draw):
         st.lists(st.tuples(st.sampled_from(["a=b", "*_proj", "*"]), types), max_size=3)
     )
     roles = draw(st.dictionaries(st.sampled_from(["vision", "lm-head", "embedding"]), types))
+    has_ints = (quantize or "").startswith("int") or group_size is not None
     return parse_options(
         quantize,
         group_size=group_size,
@@ -84,6 +88,8 @@ def requests(draw):
         misaligned=draw(st.sampled_from([None, Misaligned.ADJUST])),
         stacked=draw(st.sampled_from([None, True, False])),
         allow_nonfinite=draw(st.booleans()),
+        calibrate=draw(st.sampled_from([None, *Method])) if has_ints else None,
+        symmetric=draw(st.sampled_from([None, True])) if has_ints else None,
     )
 
 

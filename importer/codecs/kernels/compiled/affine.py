@@ -63,7 +63,7 @@ def encode(
         find_keys(rows, is_wide, high, low)
         if spans_of_group > 1:
             join_spans(high, low, len(block))
-        _find_scales(
+        find_scales(
             high, low, is_half, is_wide, last_code, smallest_step, scale, bias, left[part]
         )
         for i in range(len(block)):
@@ -100,7 +100,7 @@ def _find_codes(
 
 
 @jit
-def _find_scales(
+def find_scales(
     high: Array,
     low: Array,
     is_half: Flag,
@@ -111,6 +111,7 @@ def _find_scales(
     bias: Array,
     left: Array,
 ) -> None:
+    """Find the scale and bias of each group, and flag those that are not finite."""
     # An F16 that is not finite is widened to a number.
     infinity = np.float32(np.inf) if is_half is None else np.float32(2**16)
     for i in range(left.size):

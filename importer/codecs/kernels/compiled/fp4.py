@@ -61,13 +61,14 @@ def encode(
             e8m0_scales(sizes, is_half, is_wide, np.float32(6), scales[part])
         else:
             e4m3_scales(sizes, is_half, is_wide, scales[part])
-        _find_divisors(scales[part], is_nvfp4, divisors)
-        _find_codes(block, is_half, is_wide, divisors, middles, codes)
+        find_divisors(scales[part], is_nvfp4, divisors)
+        find_codes(block, is_half, is_wide, divisors, middles, codes)
         pack(lanes, 4, None, words[first * group_words :][: len(block) * group_words])
 
 
 @jit
-def _find_divisors(scales: Array, is_nvfp4: Flag, divisors: Array) -> None:
+def find_divisors(scales: Array, is_nvfp4: Flag, divisors: Array) -> None:
+    """Find what values are divided by."""
     for i in range(scales.size):
         if is_nvfp4 is None:
             divisors[i] = np.uint32(np.uint32(scales[i]) << np.uint32(23)).view(np.float32)
@@ -77,9 +78,10 @@ def _find_divisors(scales: Array, is_nvfp4: Flag, divisors: Array) -> None:
 
 
 @jit
-def _find_codes(
+def find_codes(
     source: Array, is_half: Flag, is_wide: Flag, divisors: Array, middles: Array, codes: Array
 ) -> None:
+    """Find the codes of the quotients; arrays are those of `encode`."""
     first, second = middles[0], middles[1]
     carry = np.int32(np.int32(_LAST_OF_ONE) - middles[2])
     length = columns(source, 16, 2)
