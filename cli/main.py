@@ -30,6 +30,7 @@ _COMMANDS: Final = MappingProxyType(
         "diff": "cli.commands.diff:diff",
         "verify": "cli.commands.verify:verify",
         "gc": "cli.commands.gc:gc",
+        "completion": "cli.commands.completion:completion",
         "help": "cli.commands.help:help_",
     }
 )
@@ -68,23 +69,28 @@ def make_app(words: list[str]) -> typer.Typer:
             there are 120 in all.
     """
     app = typer.Typer(
+        add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(cls=Group)(_ingot)
-    word = _command_word(words)
+    word = command_word(words)
     is_alone = word in _COMMANDS and word != "help"
-    is_completed = "_INGOT_COMPLETE" in os.environ  # the words are elsewhere
     for name, target in _COMMANDS.items():
         if is_alone and name != word:
             continue
         module, _, function = target.partition(":")
         command = getattr(importlib.import_module(module), function)
-        if not is_completed and name not in words:
+        if name not in words:
             command = _summary(command)
         app.command(name, cls=Command, hidden=name in _ALIASES)(command)
     return app
+
+
+def names_of_commands() -> list[str]:
+    """Return the names of the commands, without their aliases."""
+    return [name for name in _COMMANDS if name not in _ALIASES]
 
 
 def _summary(command: Callable[..., object]) -> Callable[[], None]:
@@ -96,7 +102,7 @@ def _summary(command: Callable[..., object]) -> Callable[[], None]:
     return summary
 
 
-def _command_word(words: list[str]) -> str | None:
+def command_word(words: list[str]) -> str | None:
     """Return the word where the command stands, behind the options that every command has."""
     rest = iter(words)
     for word in rest:
@@ -151,12 +157,17 @@ def _ingot(
 def _run(words: list[str]) -> int:
     speak_json(wanted=False)  # until the parser has read the words
     try:
+        if words[0] == "__complete":
+            from cli.completion import lines_of
+
+            out(lines_of(words[1:]))
+            return 0
         result = make_app(words)(words, standalone_mode=False, prog_name="ingot")
     except BrokenPipeError:
         _die(signal.SIGPIPE)
     except SystemExit as leaving:
-        # typer leaves so after a shell's completion, and after a broken pipe.
-        if leaving.code != 1 or "_INGOT_COMPLETE" in os.environ:
+        # typer leaves so after a broken pipe.
+        if leaving.code != 1:
             raise
         _die(signal.SIGPIPE)
     except Exception as error:

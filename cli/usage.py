@@ -51,7 +51,6 @@ PEERS: Final[Mapping[str, str]] = MappingProxyType(
             ("login", "logout", "auth"), "`hf auth login`, or the variable HF_TOKEN"
         ),
         "version": "`ingot --version`",
-        "completion": "`ingot --install-completion`, or `ingot --show-completion`",
     }
 )
 """What people type who know ollama, docker, hf or git, and what does that here."""

@@ -33,6 +33,7 @@ COMMANDS = (
     "diff",
     "verify",
     "gc",
+    "completion",
     "help",
 )
 
