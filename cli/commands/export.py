@@ -74,7 +74,7 @@ def export(
             metavar="TYPE",
             help="With --to mlx, quantize to a type of `ingot create`, as mlx_lm.convert does; "
             "with --to uqff to a type of mistral.rs, or to several with commas between them; "
-            "with --to gguf to one of f32, f16, bf16 and q8_0.",
+            "with --to gguf to f32, f16, bf16, or a type of llama-quantize such as q4_k_m.",
         ),
     ] = None,
     group_size: Annotated[

@@ -5,27 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from importer.codecs.base import Decoder, Transcoder
-from importer.codecs.cast import Cast
-from importer.codecs.ggml.encoder import quantizer
-from importer.codecs.ggml.types import NAMED, GgmlType
-from importer.codecs.plain import Plain
-from importer.codecs.transcode import Copy, Gather, Recode
-from importer.codecs.views.every_other import EveryOther
-from importer.exports.base import ExportFile, ExportOptions, Piece, Row, WritePlan
+from importer.codecs.ggml.types import NAMED
+from importer.exports.base import ExportOptions, WritePlan
 from importer.exports.experts import experts_of
 from importer.exports.gguf.architectures import Architecture, architecture_of
 from importer.exports.gguf.documents import Documents
+from importer.exports.gguf.file import Typed, assemble
 from importer.exports.gguf.hparams import Hparams
+from importer.exports.gguf.mixtures import Facts, by_block, mixed_types, trimmed
 from importer.exports.gguf.parameters import Metadata, Parameters
 from importer.exports.gguf.provenance import general
 from importer.exports.gguf.rules import take_tensors
 from importer.exports.gguf.tensors import Model, Tensor, is_of_text, ordered
-from importer.exports.gguf.types import FILE_TYPES, FileType, converted_type
+from importer.exports.gguf.types import ALIASES, FILE_TYPES, FileType, converted_type
 from importer.exports.gguf.vocabulary import Vocabulary
 from importer.exports.gguf.ways import WAYS
 from importer.formats.gguf.metadata import Value
-from importer.formats.gguf.writer import TensorInfo, encode_head, padded
 from importer.formats.gguf_names.spelling import spelling_of
 from importer.planning.plan import Plan
 from importer.recipes.options import QuantizeOptions, parse_options
@@ -39,6 +34,8 @@ _VERSION: Final = 2
 """Of the quantized blocks, which llama.cpp checks."""
 _IN_FILE: Final = "what GGUF has of it is among the file's keys"
 _MATRIX: Final = 2
+_BY_BLOCKS: Final = frozenset({"llama", "qwen2", "deci", "olmo"})
+"""Of these, models with 80 blocks are those with 70 billion parameters to llama.cpp."""
 
 
 class Gguf:
@@ -51,7 +48,7 @@ class Gguf:
                 "the format gguf has types of its own, and no groups, recipes or dtypes",
                 code="E_EXPORT_TYPE",
             )
-        file_type(asked.quantize)
+        file_type_name(asked.quantize)
         options = parse_options("repack")
         return QuantizeOptions(options.target, base=options.base, stacked=False)
 
@@ -63,7 +60,8 @@ class Gguf:
         architecture = architecture_of(plan.classification.architecture)
         hparams = Hparams(config, architecture.fixed)
         sources = ordered(list(_sources(plan, architecture)))
-        wanted = file_type(asked.quantize) or _usual(sources)
+        word = file_type_name(asked.quantize)
+        wanted = FILE_TYPES[word] if word else _usual(sources)
         tensors = _tensors(architecture, hparams, sources)
         documents = Documents(inventory)
         first, parameters = (
@@ -76,27 +74,75 @@ class Gguf:
         metadata |= parameters
         metadata["general.quantization_version"] = Value("u32", _VERSION)
         metadata |= WAYS[architecture.vocabulary](Vocabulary(documents, config, hparams))
-        kinds = [converted_type(one.name, one.shape, NAMED[wanted.kind]) for one in tensors]
         left = (LeftOut(file.file.path, _IN_FILE) for file in plan.files)
-        return _assemble(asked.name, metadata, tensors, kinds, (*plan.left_out, *left))
+        usual = NAMED[_usual(sources).kind if wanted.is_mixture else wanted.kind]
+        typed = [Typed(one, converted_type(one.name, one.shape, usual)) for one in tensors]
+        if wanted.is_mixture:
+            typed = mixed(typed, word, _facts(architecture.name, metadata))
+            metadata = moved_last(metadata)
+        return assemble(asked.name, metadata, typed, (*plan.left_out, *left))
 
 
-def file_type(name: str | None) -> FileType | None:
-    """Return the type of a file by the word that was asked for; None where none was.
+def file_type_name(name: str | None) -> str:
+    """Return the word for the type of a file that was asked for; empty where none was.
 
     Raises:
         UsageError: there is no such type.
     """
     if name is None:
-        return None
-    found = FILE_TYPES.get(name.upper())
-    if found is None:
-        known = ", ".join(FILE_TYPES)
+        return ""
+    word = ALIASES.get(name.upper(), name.upper())
+    if word not in FILE_TYPES:
         raise UsageError(
-            f"`{printable(name)}` is not a type of the format gguf, expected {known}",
+            f"`{printable(name)}` is not a type of the format gguf, expected "
+            f"{', '.join(FILE_TYPES)}",
             code="E_EXPORT_TYPE",
         )
-    return found
+    return word
+
+
+def mixed(typed: Sequence[Typed], word: str, facts: Facts) -> list[Typed]:
+    """Return tensors as `llama-quantize` sorts and types them.
+
+    Args:
+        typed: as the converter writes them.
+        word: for the type of the file.
+        facts: about the model.
+
+    Raises:
+        UsageError: the type needs an importance matrix.
+    """
+    ranked = sorted(typed, key=lambda one: by_block(one.tensor.name))
+    named = [(one.tensor.name, one.tensor.shape) for one in ranked]
+    kinds = mixed_types(named, word, FILE_TYPES[word].kind, facts)
+    return [
+        Typed(
+            one.tensor._replace(shape=trimmed(one.tensor.shape)),
+            one.kind if kind is None else NAMED[kind],
+        )
+        for one, kind in zip(ranked, kinds, strict=True)
+    ]
+
+
+def moved_last(metadata: Metadata) -> Metadata:
+    """Return the keys as `llama-quantize` writes them: those that it sets come last."""
+    last = ("general.quantization_version", "general.file_type")
+    made = {key: value for key, value in metadata.items() if key not in last}
+    return made | {key: metadata[key] for key in last}
+
+
+def _facts(architecture: str, metadata: Metadata) -> Facts:
+    def number(key: str) -> int:
+        found = metadata.get(f"{architecture}.{key}")
+        return int(found.value) if isinstance(found, Value) else 0
+
+    heads, shared = number("attention.head_count"), number("attention.head_count_kv")
+    return Facts(
+        number("block_count"),
+        number("expert_count"),
+        heads // shared if shared else 1,
+        is_llama=architecture in _BY_BLOCKS,
+    )
 
 
 def _usual(sources: Sequence[SourceTensor]) -> FileType:
@@ -139,71 +185,3 @@ def _tensors(
     model = Model(hparams, spelling, sources)
     take_tensors(model, architecture)
     return model.tensors()
-
-
-def _assemble(
-    name: str,
-    metadata: Metadata,
-    tensors: Sequence[Tensor],
-    kinds: Sequence[GgmlType],
-    left_out: tuple[LeftOut, ...],
-) -> WritePlan:
-    infos = [
-        TensorInfo(one.name, one.shape, kind.number, _nbytes(one, kind))
-        for one, kind in zip(tensors, kinds, strict=True)
-    ]
-    head = bytearray(encode_head(metadata, infos))
-    offset = len(head)
-    pieces: list[Piece] = []
-    rows: list[Row] = []
-    gaps: list[tuple[int, bytes]] = []
-    path = f"{name}.gguf"
-    for one, kind, info in zip(tensors, kinds, infos, strict=True):
-        pieces += _pieces(one, kind, offset, info.nbytes)
-        rows.append(Row(one.name, one.shape, one.before, kind.name, path, info.nbytes))
-        if one.data:
-            assert offset == len(head), "what is computed comes first"
-            head += one.data.ljust(padded(info.nbytes), b"\0")
-        elif gap := padded(info.nbytes) - info.nbytes:
-            gaps.append((offset + info.nbytes, bytes(gap)))
-        offset += padded(info.nbytes)
-    file = ExportFile(path, offset, bytes(head), tuple(gaps))
-    rows.sort(key=lambda row: row.name)
-    return WritePlan((file,), tuple(pieces), tuple(rows), left_out, is_file=True)
-
-
-def _nbytes(tensor: Tensor, kind: GgmlType) -> int:
-    rows = 1
-    for size in tensor.shape[:-1]:
-        rows *= size
-    return rows * kind.row_nbytes(tensor.shape[-1])
-
-
-def _pieces(tensor: Tensor, kind: GgmlType, offset: int, nbytes: int) -> Iterator[Piece]:
-    if not tensor.members:
-        return
-    share = nbytes // len(tensor.members)
-    for number, member in enumerate(tensor.members):
-        places = ((offset + share * number, share),)
-        transcoder = transcoder_to(kind, member.decoder)
-        shape = member.shape
-        if member.turn is not None:
-            *outer, last = shape
-            shape = (
-                (*outer, last // 2)
-                if member.by_element
-                else (*outer[:-1], outer[-1] // 2, last)
-            )
-            width = 1 if member.by_element else last
-            transcoder = EveryOther(transcoder, member.turn, width)
-        yield Piece(tensor.name, shape, member.extents, transcoder, 0, places)
-
-
-def transcoder_to(kind: GgmlType, decoder: Decoder) -> Transcoder:
-    """Return what makes a type of GGML of arrays that a decoder reads."""
-    dtype = decoder.value_dtype
-    if kind.is_plain:
-        if dtype == kind.name:
-            return Copy(dtype) if isinstance(decoder, Plain) else Gather(decoder)
-        return Recode(decoder, Cast(dtype, kind.name))
-    return Recode(decoder, quantizer(kind.name, dtype))

@@ -86,6 +86,12 @@ MODELS = {
     "deepseek2": ("DeepseekV2ForCausalLM", "deepseek_v2", DEEPSEEK, "llama3"),
 }
 TYPES = ("f32", "f16", "bf16", "q8_0")
+MIXTURES = {
+    # What llama-quantize made of the BF16 file; most rows here are too short for K types.
+    "llama": ("Q4_0", "Q5_1", "Q3_K_M"),
+    "qwen2moe": ("Q4_K_M", "MXFP4_MOE"),
+    "gemma3": ("IQ4_NL", "Q2_K"),
+}
 
 
 def checkpoint(directory, name, shards=1, dtype="BF16"):

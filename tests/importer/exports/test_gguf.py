@@ -14,7 +14,7 @@ from store import Store
 from store.errors import InputError, UnsupportedError, UsageError
 from tests.importer.builders import REPOSITORY, create
 from tests.importer.exports.exporting import export, planned
-from tests.importer.exports.gguf_checkpoints import MODELS, TYPES, checkpoint
+from tests.importer.exports.gguf_checkpoints import MIXTURES, MODELS, TYPES, checkpoint
 
 GOLDEN = json.loads((REPOSITORY / "fixtures" / "gguf" / "golden.json").read_bytes())
 
@@ -42,9 +42,9 @@ def changed(directory, path="config.json", **values):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_file_is_the_one_that_the_converter_writes(tmp_path, name):
+def test_a_file_is_the_one_that_llama_cpp_writes(tmp_path, name):
     source = checkpoint(tmp_path / "in", name, shards=2)
-    for kind in TYPES:
+    for kind in (*TYPES, *MIXTURES.get(name, ())):
         out = tmp_path / f"{kind}.gguf"
         export(None, out, "gguf", source=source, q=kind)
 

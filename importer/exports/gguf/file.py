@@ -1,0 +1,97 @@
+"""Put a GGUF file together: its head, and what fills the rest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from importer.codecs.base import Decoder, Transcoder
+from importer.codecs.cast import Cast
+from importer.codecs.ggml.encoder import quantizer
+from importer.codecs.ggml.types import GgmlType
+from importer.codecs.plain import Plain
+from importer.codecs.transcode import Copy, Gather, Recode
+from importer.codecs.views.every_other import EveryOther
+from importer.exports.base import ExportFile, Piece, Row, WritePlan
+from importer.exports.gguf.parameters import Metadata
+from importer.exports.gguf.tensors import Tensor
+from importer.formats.gguf.writer import TensorInfo, encode_head, padded
+from importer.sources.roles import LeftOut
+
+
+class Typed(NamedTuple):
+    """A tensor of the file, and the type that it has there."""
+
+    tensor: Tensor
+    kind: GgmlType
+
+
+def assemble(
+    name: str,
+    metadata: Metadata,
+    typed: Sequence[Typed],
+    left_out: tuple[LeftOut, ...],
+) -> WritePlan:
+    """Return the plan of a file.
+
+    Args:
+        name: of the file, without its ending.
+        metadata: its keys, in order.
+        typed: its tensors, in order.
+        left_out: what the file does not have.
+    """
+    infos = [
+        TensorInfo(one.name, one.shape, kind.number, _nbytes(one, kind)) for one, kind in typed
+    ]
+    head = encode_head(metadata, infos)
+    offset = len(head)
+    pieces: list[Piece] = []
+    rows: list[Row] = []
+    known: list[tuple[int, bytes]] = []
+    path = f"{name}.gguf"
+    for (one, kind), info in zip(typed, infos, strict=True):
+        pieces += _pieces(one, kind, offset, info.nbytes)
+        rows.append(Row(one.name, one.shape, one.before, kind.name, path, info.nbytes))
+        if one.data:
+            known.append((offset, one.data))
+        if gap := padded(info.nbytes) - info.nbytes:
+            known.append((offset + info.nbytes, bytes(gap)))
+        offset += padded(info.nbytes)
+    file = ExportFile(path, offset, head, tuple(known))
+    rows.sort(key=lambda row: row.name)
+    return WritePlan((file,), tuple(pieces), tuple(rows), left_out, is_file=True)
+
+
+def _nbytes(tensor: Tensor, kind: GgmlType) -> int:
+    return math.prod(tensor.shape[:-1]) * kind.row_nbytes(tensor.shape[-1])
+
+
+def _pieces(tensor: Tensor, kind: GgmlType, offset: int, nbytes: int) -> Iterator[Piece]:
+    if not tensor.members:
+        return
+    share = nbytes // len(tensor.members)
+    for number, member in enumerate(tensor.members):
+        places = ((offset + share * number, share),)
+        transcoder = transcoder_to(kind, member.decoder)
+        shape = member.shape
+        if member.turn is not None:
+            *outer, last = shape
+            shape = (
+                (*outer, last // 2)
+                if member.by_element
+                else (*outer[:-1], outer[-1] // 2, last)
+            )
+            width = 1 if member.by_element else last
+            transcoder = EveryOther(transcoder, member.turn, width)
+        yield Piece(tensor.name, shape, member.extents, transcoder, 0, places)
+
+
+def transcoder_to(kind: GgmlType, decoder: Decoder) -> Transcoder:
+    """Return what makes a type of GGML of arrays that a decoder reads."""
+    dtype = decoder.value_dtype
+    if kind.is_plain:
+        if dtype == kind.name:
+            return Copy(dtype) if isinstance(decoder, Plain) else Gather(decoder)
+        return Recode(decoder, Cast(dtype, kind.name))
+    return Recode(decoder, quantizer(kind.name, dtype))

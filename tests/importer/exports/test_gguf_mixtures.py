@@ -1,0 +1,60 @@
+"""The mixtures of llama-quantize: which tensor gets which type."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from fixtures.gguf.mixtures import CASES, TYPES, runs, tensors_of
+from importer.exports.gguf.mixtures import (
+    Facts,
+    by_block,
+    fitting,
+    is_quantized,
+    mixed_types,
+    trimmed,
+)
+from importer.exports.gguf.types import FILE_TYPES
+from tests.importer.builders import REPOSITORY
+
+GOLDEN = json.loads((REPOSITORY / "fixtures" / "gguf" / "mixtures.json").read_bytes())
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("name", CASES)
+def test_every_tensor_gets_the_type_that_llama_quantize_gives_it(name, kind):
+    layers, heads, shared, experts, _, _ = CASES[name]
+    tensors = sorted(tensors_of(CASES[name]).items(), key=lambda one: by_block(one[0]))
+    facts = Facts(layers, experts, heads // shared, is_llama=True)
+
+    found = mixed_types(tensors, kind, FILE_TYPES[kind].kind, facts)
+
+    kept = {
+        one: "F32" if len(shape) == 1 or "gate_inp" in one else "F16" for one, shape in tensors
+    }
+    made = {one: made or kept[one] for (one, _), made in zip(tensors, found, strict=True)}
+    assert runs(made) == GOLDEN[name][kind]
+
+
+def test_an_importance_matrix_changes_the_first_layers():
+    tensors = [(f"blk.{n}.ffn_down.weight", (256, 256)) for n in range(16)]
+
+    plain = mixed_types(tensors, "Q4_0", "Q4_0", Facts(16))
+    weighted = mixed_types(tensors, "Q4_0", "Q4_0", Facts(16, is_weighted=True))
+
+    assert set(plain) == {"Q4_0"}
+    assert weighted == ["Q4_1"] * 2 + ["Q4_0"] * 14
+
+
+@pytest.mark.parametrize(
+    ("kind", "columns", "expected"),
+    [("Q4_K", 256, "Q4_K"), ("Q4_K", 96, "Q5_0"), ("Q4_K", 80, "F16"), ("Q8_0", 80, "F16")],
+)
+def test_rows_that_are_not_whole_blocks_get_another_type(kind, columns, expected):
+    assert fitting(kind, (4, columns)) == expected
+
+
+def test_a_matrix_of_one_row_counts_as_a_vector():
+    assert trimmed((1, 1, 64)) == (64,)
+    assert not is_quantized("blk.0.ffn_gate_inp_shexp.weight", (1, 64))
