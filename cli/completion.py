@@ -2,31 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
-FILES: Final = "files"
-"""What the shell completes itself."""
-NOTHING: Final = "nothing"
-
-
-class Choices(NamedTuple):
-    """What a word may be.
-
-    Attributes:
-        words: each with what it means.
-        more: `files` where the shell should add paths, else `nothing`.
-    """
-
-    words: tuple[tuple[str, str], ...]
-    more: str = NOTHING
-
-
-_EMPTY: Final = Choices(())
+from cli.candidates import EMPTY, FILES, NOTHING, Choices, joined, values_of
 
 
 def answer(shell: str, words: Sequence[str], breaks: str = "") -> list[str]:
@@ -76,7 +56,7 @@ def choices(before: Sequence[str], current: str) -> Choices:
     if word is None:
         return _first(group, before, current)
     command = group.commands.get(word)
-    return _EMPTY if command is None else _of_command(command, word, before, current)
+    return EMPTY if command is None else _of_command(command, word, before, current)
 
 
 def _of_command(
@@ -87,19 +67,21 @@ def _of_command(
 ) -> Choices:
     call = _Call.read(command, before[before.index(word) + 1 :])
     if call.waiting is not None:
-        return _starting(_values(word, call.waiting, before, call, current), current)
+        return _starting(values_of(word, call.waiting, before, call.words, current), current)
     flag, equals, value = current.partition("=")
     if equals and flag.startswith("--"):
         option = _option(command, flag)
-        found = _values(word, option, before, call, value) if option is not None else _EMPTY
-        return _starting(found._replace(words=_joined(found.words, f"{flag}=")), current)
+        found = (
+            values_of(word, option, before, call.words, value) if option is not None else EMPTY
+        )
+        return _starting(found._replace(words=joined(found.words, f"{flag}=")), current)
     if current.startswith("-"):
         return _starting(_flags(command, call.given), current)
     arguments = [one for one in command.params if one.param_type_name == "argument"]
     if call.arguments >= len(arguments) and not (arguments and arguments[-1].nargs == -1):
-        return _EMPTY
+        return EMPTY
     argument = arguments[min(call.arguments, len(arguments) - 1)]
-    return _starting(_values(word, argument, before, call, current), current)
+    return _starting(values_of(word, argument, before, call.words, current), current)
 
 
 class _Call(NamedTuple):
@@ -164,133 +146,6 @@ def _flags(command: Any, given: frozenset[str]) -> Choices:  # noqa: ANN401 - as
         if flag.startswith("--")
     ]
     return Choices((*words, ("--help", "Explain the command.")))
-
-
-def _values(
-    word: str,
-    param: Any,  # noqa: ANN401 - as above
-    before: Sequence[str],
-    call: _Call,
-    current: str,
-) -> Choices:
-    """Return what a parameter may be; what nothing is known of is a path or free text."""
-    if named := getattr(param.type, "choices", ()):
-        return Choices(tuple((str(one), "") for one in named))
-    if param.param_type_name == "argument" and (word, param.name) in _MODELS:
-        return _models(before, is_path=(word, param.name) in _OR_PATHS)
-    if param.name in _VALUES:
-        return _VALUES[param.name](call, current)
-    return Choices((), FILES if param.name in _PATHS else NOTHING)
-
-
-_MODELS: Final = frozenset(
-    {
-        ("create", "name"),
-        ("create", "source"),
-        ("show", "name"),
-        ("list", "prefix"),
-        ("cp", "source"),
-        ("cp", "target"),
-        ("rm", "names"),
-        ("export", "name"),
-        ("diff", "a"),
-        ("diff", "b"),
-        ("verify", "names"),
-    }
-)
-_OR_PATHS: Final = frozenset(
-    {("create", "source"), ("export", "name"), ("diff", "a"), ("diff", "b")}
-)
-_PATHS: Final = frozenset(
-    {"store", "file", "dest", "source", "export", "imatrix", "html", "list_", "path"}
-)
-
-
-def _models(before: Sequence[str], *, is_path: bool) -> Choices:
-    from cli.commands.options import STORE_VARIABLE, open_store
-    from store.errors import IngotError
-
-    root = os.environ.get(STORE_VARIABLE) or None
-    for number, one in enumerate(before):
-        if one == "--store" and number + 1 < len(before):
-            root = before[number + 1]
-        elif one.startswith("--store="):
-            root = one.partition("=")[2]
-    names: list[str] = []
-    try:
-        store = open_store(root)
-        names = sorted(str(one.name) for one in store.catalog.entries() if one.name)
-    except (IngotError, OSError):
-        pass  # a shell that is being typed in is no place for errors
-    return Choices(tuple((name, "") for name in names), FILES if is_path else NOTHING)
-
-
-def _types(_: _Call, __: str) -> Choices:
-    from importer.codecs.spec import REQUESTABLE
-
-    return Choices(tuple((name, "") for name in REQUESTABLE))
-
-
-def _targets(_: _Call, __: str) -> Choices:
-    from importer.codecs.spec import TARGETS
-
-    return Choices(tuple((name, "") for name in TARGETS))
-
-
-def _rule(_: _Call, current: str) -> Choices:
-    glob, equals, _wanted = current.rpartition("=")
-    return Choices(_joined(_targets(_, "").words, f"{glob}=")) if equals else _EMPTY
-
-
-def _presets(_: _Call, __: str) -> Choices:
-    folder = Path(__file__).parents[1] / "importer" / "recipes" / "presets"
-    return Choices(tuple((path.stem, "") for path in sorted(folder.glob("*.toml"))), FILES)
-
-
-def _variants(call: _Call, _: str) -> Choices:
-    """Return the variants that the names of the files of a local source tell."""
-    from importer.sources.containers import FORMATS
-    from importer.sources.roles import role_of
-
-    place = Path(call.words[1] if len(call.words) > 1 else ".")
-    found: set[str] = set()
-    try:
-        for path in place.iterdir():
-            weights = role_of(path.name, FORMATS).weights
-            if weights is not None and (label := weights.variant):
-                found.add(label)
-    except OSError:
-        return _EMPTY
-    return Choices(tuple((name, "") for name in sorted(found)))
-
-
-def _commands(_: _Call, __: str) -> Choices:
-    from cli.main import names_of_commands
-
-    return Choices(tuple((name, "") for name in names_of_commands()))
-
-
-def _group_sizes(_: _Call, __: str) -> Choices:
-    return Choices((("32", ""), ("64", ""), ("128", "")))
-
-
-_VALUES: Final = MappingProxyType[str, Callable[[_Call, str], Choices]](
-    {
-        "quantize": _types,
-        "embedding": _targets,
-        "lm_head": _targets,
-        "vision": _targets,
-        "rule": _rule,
-        "recipe": _presets,
-        "variant": _variants,
-        "group_size": _group_sizes,
-        "command": _commands,
-    }
-)
-
-
-def _joined(words: Sequence[tuple[str, str]], before: str) -> tuple[tuple[str, str], ...]:
-    return tuple((f"{before}{word}", meaning) for word, meaning in words)
 
 
 def _starting(found: Choices, current: str) -> Choices:

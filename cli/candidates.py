@@ -1,0 +1,164 @@
+"""What an argument or an option may be: models, types, presets, variants, commands."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+FILES: Final = "files"
+"""What the shell completes itself."""
+NOTHING: Final = "nothing"
+
+
+class Choices(NamedTuple):
+    """What a word may be.
+
+    Attributes:
+        words: each with what it means.
+        more: `files` where the shell should add paths, else `nothing`.
+    """
+
+    words: tuple[tuple[str, str], ...]
+    more: str = NOTHING
+
+
+EMPTY: Final = Choices(())
+
+
+def values_of(
+    word: str,
+    param: Any,  # noqa: ANN401 - typer's, without a public type
+    before: Sequence[str],
+    arguments: Sequence[str],
+    current: str,
+) -> Choices:
+    """Return what a parameter may be; what nothing is known of is a path or free text.
+
+    Args:
+        word: the command.
+        param: of it.
+        before: all words before the cursor.
+        arguments: of the command, among them.
+        current: what there is of the word at the cursor.
+    """
+    if named := getattr(param.type, "choices", ()):
+        return Choices(tuple((str(one), "") for one in named))
+    if param.param_type_name == "argument" and (word, param.name) in _MODELS:
+        return _models(before, is_path=(word, param.name) in _OR_PATHS)
+    if param.name in _VALUES:
+        return _VALUES[param.name](arguments, current)
+    return Choices((), FILES if param.name in _PATHS else NOTHING)
+
+
+_MODELS: Final = frozenset(
+    {
+        ("create", "name"),
+        ("create", "source"),
+        ("show", "name"),
+        ("list", "prefix"),
+        ("cp", "source"),
+        ("cp", "target"),
+        ("rm", "names"),
+        ("export", "name"),
+        ("diff", "a"),
+        ("diff", "b"),
+        ("verify", "names"),
+    }
+)
+_OR_PATHS: Final = frozenset(
+    {("create", "source"), ("export", "name"), ("diff", "a"), ("diff", "b")}
+)
+_PATHS: Final = frozenset(
+    {"store", "file", "dest", "source", "export", "imatrix", "html", "list_", "path"}
+)
+
+
+def _models(before: Sequence[str], *, is_path: bool) -> Choices:
+    from cli.commands.options import STORE_VARIABLE, open_store
+    from store.errors import IngotError
+
+    root = os.environ.get(STORE_VARIABLE) or None
+    for number, one in enumerate(before):
+        if one == "--store" and number + 1 < len(before):
+            root = before[number + 1]
+        elif one.startswith("--store="):
+            root = one.partition("=")[2]
+    names: list[str] = []
+    try:
+        store = open_store(root)
+        names = sorted(str(one.name) for one in store.catalog.entries() if one.name)
+    except (IngotError, OSError):
+        pass  # a shell that is being typed in is no place for errors
+    return Choices(tuple((name, "") for name in names), FILES if is_path else NOTHING)
+
+
+def _types(_: Sequence[str], __: str) -> Choices:
+    from importer.codecs.spec import REQUESTABLE
+
+    return Choices(tuple((name, "") for name in REQUESTABLE))
+
+
+def _targets(_: Sequence[str], __: str) -> Choices:
+    from importer.codecs.spec import TARGETS
+
+    return Choices(tuple((name, "") for name in TARGETS))
+
+
+def _rule(_: Sequence[str], current: str) -> Choices:
+    glob, equals, _wanted = current.rpartition("=")
+    return Choices(joined(_targets(_, "").words, f"{glob}=")) if equals else EMPTY
+
+
+def _presets(_: Sequence[str], __: str) -> Choices:
+    folder = Path(__file__).parents[1] / "importer" / "recipes" / "presets"
+    return Choices(tuple((path.stem, "") for path in sorted(folder.glob("*.toml"))), FILES)
+
+
+def _variants(words: Sequence[str], _: str) -> Choices:
+    """Return the variants that the names of the files of a local source tell."""
+    from importer.sources.containers import FORMATS
+    from importer.sources.roles import role_of
+
+    place = Path(words[1] if len(words) > 1 else ".")
+    found: set[str] = set()
+    try:
+        for path in place.iterdir():
+            weights = role_of(path.name, FORMATS).weights
+            if weights is not None and (label := weights.variant):
+                found.add(label)
+    except OSError:
+        return EMPTY
+    return Choices(tuple((name, "") for name in sorted(found)))
+
+
+def _commands(_: Sequence[str], __: str) -> Choices:
+    from cli.main import names_of_commands
+
+    return Choices(tuple((name, "") for name in names_of_commands()))
+
+
+def _group_sizes(_: Sequence[str], __: str) -> Choices:
+    return Choices((("32", ""), ("64", ""), ("128", "")))
+
+
+_VALUES: Final = MappingProxyType[str, Callable[[Sequence[str], str], Choices]](
+    {
+        "quantize": _types,
+        "embedding": _targets,
+        "lm_head": _targets,
+        "vision": _targets,
+        "rule": _rule,
+        "recipe": _presets,
+        "variant": _variants,
+        "group_size": _group_sizes,
+        "command": _commands,
+    }
+)
+
+
+def joined(words: Sequence[tuple[str, str]], before: str) -> tuple[tuple[str, str], ...]:
+    """Return words with something before each."""
+    return tuple((f"{before}{word}", meaning) for word, meaning in words)
