@@ -90,6 +90,8 @@ def plan_export(
     if store is not None:
         _check_apart(place, store.layout.root.resolve())
     planned, misfits = decide(request, store, place, listen)
+    if planned.write.is_file:
+        check_file_place(place)
     if request.strict and (planned.write.lossy or misfits):
         shown = "; ".join(planned.write.lossy) or ", ".join(map(printable, misfits[:10]))
         raise InputError(f"the export would lose something: {shown}", code="E_EXPORT_LOSSY")
@@ -122,8 +124,6 @@ def decide(
         plan = make_plan(inventory, facts, recipe)
         write = exported.plan(plan, replace(request.options, name=_name_of(request.source)))
         write = replace(write, notes=(*plan.warnings, *write.notes))
-    if write.is_file:
-        check_file_place(place)
     misfits = [one.name for one in misfits_of(plan.blobs)]
     return PlannedExport(place, write, documents, plan.quantizes), misfits
 

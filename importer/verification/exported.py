@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import threading
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from importer.codecs.base import KernelSpec, Runtime
-from importer.codecs.runtime import prepare
 from importer.codecs.spec import GROUP_SIZES, Mode
-from importer.engine.chunks import cut_source
-from importer.engine.reader import ChunkReader
-from importer.events import Compared, Listener, silent
+from importer.events import Listener, silent
 from importer.exports.base import ExportOptions, Piece, WritePlan
 from importer.exports.export import ExportRequest, decide
 from importer.exports.uqff.types import TYPES
-from importer.exports.write import CHUNK, surveyed
 from importer.formats.uqff.layers import Family
 from importer.sources.document import CONFIG, Document, read_document
-from importer.sources.file import Extent, opened, read_exactly
+from importer.sources.file import Extent
 from importer.sources.location import StoredModel
 from importer.verification.compare import Comparison
 from importer.verification.export_files import (
@@ -35,10 +28,11 @@ from importer.verification.export_files import (
     read_there,
     sets_of,
 )
+from importer.verification.exported_file import compare_file
+from importer.verification.pieces import differing
 from store import ModelName, Store
 from store.errors import IngotError, UnsupportedError
 from store.findings import Finding, Problem
-from store.parallel import Stop, each
 
 _DTYPES: Final = (None, "BF16", "F16", "F32")
 _MIXED: Final = ("mixed_2_6", "mixed_3_4", "mixed_3_6", "mixed_4_6")
@@ -58,13 +52,15 @@ def compare_export(
     names, dtypes and shapes that are there. How arrays are shared among files does not count.
 
     Args:
-        place: the directory of the export.
+        place: the directory of the export, or its one file.
 
     Raises:
         NotFoundError: there is no such model or directory.
         InputError: a file of weights in it is malformed.
         UnsupportedError: the model cannot be exported in any way.
     """
+    if place.is_file():
+        return compare_file(store, name, place, threads=threads, listen=listen)
     there = read_there(place)
     write = _likeliest(store, name, place, there)
     expected = arrays_of(write)
@@ -74,23 +70,7 @@ def compare_export(
         for piece in write.pieces
         if (extents := _found(piece, write, there, expected)) is not None
     ]
-    total = sum(piece.source_nbytes for piece, _ in wanted)
-    work: Counter[KernelSpec] = Counter()
-    for piece, _ in wanted:
-        for kernel in piece.transcoder.kernels():
-            work[kernel] += max(piece.source_nbytes, piece.nbytes)
-    runtime = prepare(work, lambda: None)
-    stop, telling = Stop(), threading.Lock()
-
-    def tell(nbytes: int) -> None:
-        stop.check()
-        with telling:
-            listen(Compared(nbytes, total))
-
-    def compare(one: tuple[Piece, tuple[Extent, ...]]) -> tuple[str, str] | None:
-        return _difference(*one, runtime, tell)
-
-    findings += filter(None, each(compare, wanted, threads, stop))
+    findings += differing(wanted, threads, listen)
     return Comparison(
         tuple(
             Finding(Problem.EXPORT, subject, message, (str(name),))
@@ -99,7 +79,7 @@ def compare_export(
         (),
         len(expected.by_key),
         len(there.files),
-        total,
+        sum(piece.source_nbytes for piece, _ in wanted),
         "export",
     )
 
@@ -197,29 +177,3 @@ def _found(
         offset = array.offset + begin - wanted.begin
         extents.append(Extent(array.file, offset, nbytes))
     return tuple(extents)
-
-
-def _difference(
-    piece: Piece, extents: tuple[Extent, ...], runtime: Runtime, tell: Callable[[int], None]
-) -> tuple[str, str] | None:
-    """Convert what a piece is made of again, and compare; return subject and message."""
-    places = [(extent.offset, extent.nbytes) for extent in extents]
-    with ChunkReader() as reader, contextlib.ExitStack() as stack:
-        transcoder = surveyed(piece, reader, runtime, lambda: tell(0))
-        cuts = cut_source(transcoder, piece.shape, piece.extents, places, CHUNK)
-        descriptors = [stack.enter_context(opened(extent.file)) for extent in extents]
-        for chunk in cuts:
-            tell(chunk.nbytes)
-            if not chunk.elements:
-                continue
-            arrays = reader.read(chunk, memoryview(bytearray(chunk.room)))
-            made = transcoder.convert(arrays, chunk.shape, chunk.elements, runtime)
-            for part, offset, extent, descriptor in zip(
-                made.parts, chunk.targets, extents, descriptors, strict=True
-            ):
-                expected = memoryview(part).cast("B")
-                found = bytearray(len(expected))
-                read_exactly(extent.file, descriptor, memoryview(found), offset)
-                if found != expected:
-                    return piece.name, "differs from the model"
-    return None
