@@ -36,7 +36,7 @@ from store.writer import BlobsGoneError
 
 _SHOWN: Final = 10
 """Tensors that one message names."""
-_NO_REPORT: Final = "there is nothing to report: no tensor is quantized"
+_NO_REPORT: Final = "there is nothing to report: no tensor is quantized or rounded"
 
 
 class ImportResult(NamedTuple):
@@ -99,7 +99,7 @@ def plan_import(
             plan = _with_attachments(plan, request)
         if request.strict:
             _check_fits(plan)
-        if request.report and not plan.quantizes:
+        if request.report and not plan.rounds:
             plan = plan._replace(warnings=(*plan.warnings, _NO_REPORT))
         return plan
 
@@ -145,7 +145,7 @@ def import_model(
         use = inherited(request.use, plan.inventory.words)
         documents = [configured(config_bytes(plan), use)]
         quality: tuple[Quality, ...] = ()
-        if request.report and plan.quantizes:
+        if request.report and plan.rounds:
             quality = _measured(store, plan, written, threads, listen)
             documents.append(quality_bytes(quality))
         made = [Written(*writer.put(document)) for document in documents]

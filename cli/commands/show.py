@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,7 +12,7 @@ from cli.views.sort import Sort
 
 if TYPE_CHECKING:
     from importer.models.description import Description
-    from store import Layer, Store
+    from store import Store
 
 
 def show(
@@ -38,6 +39,17 @@ def show(
         bool,
         typer.Option("--quality", help="Show what quantizing cost, the worst tensors first."),
     ] = False,
+    tree: Annotated[
+        bool, typer.Option("--tree", help="Show where the bytes are: layers, roles, types.")
+    ] = False,
+    tensor: Annotated[
+        str | None,
+        typer.Option(
+            "--tensor",
+            metavar="NAME",
+            help="Read a tensor, or those that a glob matches: range, histogram, outliers.",
+        ),
+    ] = None,
     recipe: Annotated[
         bool,
         typer.Option("--recipe", help="Print only the rules that decided, as a recipe file."),
@@ -70,14 +82,14 @@ def show(
 
     Example: ingot show llama --tensors '*.mlp.*'
     """
-    from cli.views.console import out, out_json, talk
-    from cli.views.description import document, lines, tensor_lines
     from importer.models.description import describe
-    from store.errors import UsageError
     from store.lookup import check_text, get_name
-    from store.text import printable
 
-    raw = {
+    modes = {
+        "tensors": tensors,
+        "quality": quality,
+        "tree": tree,
+        "tensor": tensor is not None,
         "recipe": recipe,
         "metadata": metadata,
         "config": config,
@@ -87,36 +99,98 @@ def show(
         "parameters": parameters,
         "modelfile": modelfile,
     }
-    if sum((*raw.values(), quality)) > 1:
-        names = ", ".join(f"--{what}" for what in ("quality", *raw))
-        raise UsageError(f"only one of {names}", code="E_USAGE")
-    if glob != "*" and not (tensors or quality):
-        raise UsageError("GLOB needs `--tensors` or `--quality`", code="E_USAGE")
-    if sort is Sort.ERROR and not quality:
-        raise UsageError("`--sort error` needs `--quality`", code="E_USAGE")
+    mode = _one_of(modes)
+    _check_order(mode, glob, sort, verbose=verbose)
     check_text(name)
     with existing_store(store) as opened:
         model = describe(opened, get_name(opened.catalog, name))
-        if quality:
-            _print_quality(opened, model, glob, sort, json=json)
-            return
-        chosen = next((what for what, wanted in raw.items() if wanted), None)
-        if chosen is not None:
-            _print_raw(opened, model, chosen, json=json)
-            return
-        _warn(model)
-        by_size = sort is Sort.SIZE
-        if json:
-            out_json("show", document(opened, model, glob))
-        elif tensors:
-            rows = list(tensor_lines(model, glob, by_size=by_size))
-            out(rows)
-            if not rows:
-                talk(f"no tensor of {model.name} matches `{printable(glob)}`")
-        else:
-            out(lines(opened, model, verbose=verbose, by_size=by_size))
-    if model.problems:
+        match mode:
+            case "quality":
+                _print_quality(opened, model, glob, sort, json=json)
+            case "tree":
+                _print_tree(model, json=json)
+            case "tensor":
+                from cli.commands.show_tensor import print_statistics
+
+                print_statistics(opened, model, tensor or "", json=json)
+            case "" | "tensors":
+                by_size = sort is Sort.SIZE
+                is_list = mode == "tensors" and not json
+                _warn(model)
+                if is_list:
+                    _print_tensors(model, glob, by_size=by_size)
+                else:
+                    _print_all(opened, model, glob, verbose=verbose, by_size=by_size, json=json)
+            case _:
+                from cli.commands.show_parts import print_part
+
+                print_part(opened, model, mode, json=json)
+                return
+    if model.problems and mode in {"", "tensors", "tree"}:
         raise typer.Exit(5)
+
+
+def _one_of(modes: Mapping[str, bool]) -> str:
+    """Return the one flag that says what is shown, or empty for none."""
+    from store.errors import UsageError
+
+    chosen = [mode for mode, is_wanted in modes.items() if is_wanted]
+    if len(chosen) > 1:
+        given = " and ".join(f"`--{mode}`" for mode in chosen)
+        names = ", ".join(f"--{mode}" for mode in modes)
+        raise UsageError(f"{given} are given, expected only one of {names}", code="E_USAGE")
+    return chosen[0] if chosen else ""
+
+
+def _check_order(mode: str, glob: str, sort: Sort | None, *, verbose: bool) -> None:
+    """Refuse what would be ignored."""
+    from store.errors import UsageError
+
+    if glob != "*" and mode not in {"tensors", "quality"}:
+        raise UsageError("GLOB needs `--tensors` or `--quality`", code="E_USAGE")
+    if verbose and mode:
+        raise UsageError(f"`-v` goes without `--{mode}`", code="E_USAGE")
+    if sort in {Sort.NAME, Sort.SIZE} and not (mode in {"tensors", "quality"} or verbose):
+        message = f"`--sort {sort}` needs `--tensors`, `--quality` or `-v`"
+        raise UsageError(message, code="E_USAGE")
+    if sort not in {None, Sort.NAME, Sort.SIZE} and mode != "quality":
+        raise UsageError(f"`--sort {sort}` needs `--quality`", code="E_USAGE")
+
+
+def _print_all(
+    store: Store, model: Description, glob: str, *, verbose: bool, by_size: bool, json: bool
+) -> None:
+    from cli.views.console import out, out_json
+    from cli.views.description import document, lines
+
+    if json:
+        out_json("show", document(store, model, glob, by_size=by_size))
+    else:
+        out(lines(store, model, verbose=verbose, by_size=by_size))
+
+
+def _print_tensors(model: Description, glob: str, *, by_size: bool) -> None:
+    from cli.views.console import out, talk
+    from cli.views.tensors import tensor_lines
+    from store.text import printable
+
+    rows = list(tensor_lines(model, glob, by_size=by_size))
+    out(rows)
+    if not rows:
+        talk(f"no tensor of {model.name} matches `{printable(glob)}`")
+
+
+def _print_tree(model: Description, *, json: bool) -> None:
+    from cli.views.console import out, out_json
+    from cli.views.tree import tree_document, tree_lines
+    from importer.models.tree import tree_of
+
+    _warn(model)
+    root = tree_of(model)
+    if json:
+        out_json("show", {"name": str(model.name), "tree": tree_document(root)})
+    else:
+        out(tree_lines(root))
 
 
 def _warn(model: Description) -> None:
@@ -131,17 +205,23 @@ def _warn(model: Description) -> None:
 def _print_quality(
     store: Store, model: Description, glob: str, sort: Sort | None, *, json: bool
 ) -> None:
-    from cli.views.console import out, out_json
+    from cli.views.console import out, out_json, talk
     from cli.views.quality import quality_document, quality_lines
     from importer.models.quality import read_quality
     from store import MediaType, limits
     from store.errors import NotFoundError
+    from store.text import printable
 
     layer = next(model.layers(MediaType.QUALITY), None)
+    if layer is None and not _may_have_lost(model):
+        raise NotFoundError(
+            f"model `{model.name}` has no report of its quality: nothing of it was quantized "
+            "or rounded",
+            code="E_NOT_ROUNDED",
+        )
     if layer is None:
         raise NotFoundError(
-            f"model `{model.name}` has no report of its quality",
-            code="E_NO_REPORT",
+            f"model `{model.name}` has no report of its quality", code="E_NO_REPORT"
         )
     found = read_quality(store.blobs.read(layer.ref, limits.QUALITY_BYTES))
     order = sort or Sort.ERROR
@@ -149,108 +229,20 @@ def _print_quality(
         rows = quality_document(found, glob, order)
         out_json("show", {"name": str(model.name), "quality": rows})
     else:
-        out(quality_lines(found, glob, order))
+        lines = list(quality_lines(found, glob, order))
+        out(lines)
+        if not lines:
+            talk(f"no tensor in the report of {model.name} matches `{printable(glob)}`")
 
 
-def _print_metadata(model: Description, *, json: bool) -> None:
-    from cli.views.console import out, out_json
-    from cli.views.description import metadata_document, metadata_lines
-    from store.errors import NotFoundError
-
-    if not model.metadata:
-        message = f"model `{model.name}` has no metadata of a file of weights"
-        raise NotFoundError(message, code="E_NO_PART")
-    if json:
-        out_json("show", {"name": str(model.name), "metadata": metadata_document(model)})
-    else:
-        out(metadata_lines(model))
-
-
-def _print_raw(store: Store, model: Description, what: str, *, json: bool) -> None:
-    from cli.views.console import out, out_json
-
-    if what == "metadata":
-        _print_metadata(model, json=json)
-        return
-    if what == "modelfile":
-        texts = _modelfile(store, model)
-    else:
-        texts = _recipe(model) if what == "recipe" else _raw(store, model, what)
-    if json:
-        out_json("show", {"name": str(model.name), what: "\n".join(texts)})
-    else:
-        out(line for text in texts for line in _printable_lines(text))
-
-
-def _recipe(model: Description) -> list[str]:
-    from importer.recipes.document import to_toml
-    from store.errors import NotFoundError
-
-    document = model.record.recipe
-    if document is None:
-        raise NotFoundError(f"model `{model.name}` has no recipe", code="E_NO_PART")
-    return ["\n".join(to_toml(document))]
-
-
-def _modelfile(store: Store, model: Description) -> list[str]:
-    from importer.modelfile.written import modelfile_lines
-
-    lines = modelfile_lines(store, model.name, model.config, model.manifest.layers)
-    head = (
-        f"# Modelfile of {model.name}: `ingot create NAME -f FILE` makes the same model of it,",
-        "# and with other lines another one, whose weights are the same blobs.",
-        "",
-    )
-    return ["\n".join((*head, *lines))]
-
-
-def _raw(store: Store, model: Description, what: str) -> list[str]:
-    from importer.models.description import read_text
-    from store.errors import NotFoundError
-
-    texts = _conversation(store, model, what)
-    if texts is not None:
-        return texts
-    layers = list(_layers(model, what))
-    if not layers:
-        raise NotFoundError(f"model `{model.name}` has no {what}", code="E_NO_PART")
-    return [read_text(store, layer) for layer in layers]
-
-
-def _conversation(store: Store, model: Description, what: str) -> list[str] | None:
-    """Return the template or the parameters, and tell what Ollama makes of them."""
-    from cli.views.console import talk
-    from cli.views.conversation import use_of_parameters, use_of_template
-    from importer.models.conversation import parameters_of, templates_of
-    from store.text import printable
-
-    if what == "template" and (templates := list(templates_of(store, model))):
-        for one in templates:
-            talk(f"{printable(one.source)}: {use_of_template(model, one)}")
-        return [templates[0].text]
-    if what == "parameters" and (found := list(parameters_of(store, model))):
-        for parameters in found:
-            talk(f"{parameters.source}: {use_of_parameters(parameters)}")
-        return [parameters.text for parameters in found]
-    return None
-
-
-def _printable_lines(text: str) -> list[str]:
-    from store.text import printable
-
-    # Line by line: the text may have been written to drive a terminal.
-    return [printable(line, len(line) + 1) for line in text.split("\n")]
-
-
-def _layers(model: Description, what: str) -> list[Layer]:
-    from store import MediaType
-
-    if what == "config":
-        return [layer for layer in model.manifest.layers if layer.name == "config.json"]
-    kinds = {
-        "license": MediaType.LICENSE,
-        "template": MediaType.TEMPLATE,
-        "system": MediaType.SYSTEM,
-        "parameters": MediaType.PARAMS,
-    }
-    return list(model.layers(kinds[what]))
+def _may_have_lost(model: Description) -> bool:
+    """Return whether values of a model were quantized or rounded, as its recipe tells."""
+    recipe = model.record.recipe
+    if recipe is None:
+        return any(tensor.quant for tensor in model.tensors)
+    rules = recipe.get("rule")
+    types = [
+        rule.get("type") if isinstance(rule, dict) else None
+        for rule in (rules if isinstance(rules, list) else ())
+    ]
+    return any(kind not in {None, "keep", "repack", "f32"} for kind in types)

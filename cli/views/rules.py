@@ -23,7 +23,7 @@ def rule_lines(recipe: Recipe, tensors: Sequence[Outcome]) -> Iterator[str]:
             globs, where = " ".join(rule.match), ", ".join(conditions(rule))
             found = f"{used[number]:,}"
             rows.append((str(number + 1), globs, where, target, found, rule.reason))
-    yield from table(rows, indent=2, right=(0, 4), cut=(1, 5, 2))
+    yield from table(rows, indent=2, right=(0, 4), spare=(5,), cut=(5, 1, 2))
     if unused := len(recipe.rules) - len(rows) + 1:
         yield f"  {count(unused, 'rule')} of it decided nothing"
 

@@ -87,6 +87,11 @@ class Rounded:
         """The dtype that values are rounded to."""
         return self.wanted
 
+    @property
+    def dtype(self) -> str:
+        """The same: of the values that it is compared with."""
+        return self.wanted
+
     def unit(self, shape: Shape) -> int:
         """Return the decoder's unit."""
         return self.decoder.unit(shape)

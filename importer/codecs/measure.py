@@ -13,6 +13,7 @@ import numpy as np
 
 from importer.codecs import arithmetic
 from importer.codecs.base import Codec, Decoder, KernelSpec, Operation, Runtime, Shape
+from importer.codecs.cast import Rounded
 from importer.codecs.grouped import Grouped
 from importer.codecs.kernels import Bounds, Summing
 from importer.codecs.metrics import Deviation
@@ -63,7 +64,7 @@ class SumKernel:
             raise ArithmeticError(f"the kernel that sums {dtype} differs from numpy")
 
 
-def kernels(codec: Codec) -> tuple[KernelSpec, ...]:
+def kernels(codec: Codec | Rounded) -> tuple[KernelSpec, ...]:
     """Return the kernels that make measuring a codec fast, decoding included."""
     return (*codec.kernels(Operation.DECODE), SumKernel(codec.value_dtype))
 
@@ -113,12 +114,12 @@ class Total:
 class Measure:
     """Compares the values of one tensor with what they were encoded to, piece by piece."""
 
-    def __init__(self, source: Decoder, codec: Codec, runtime: Runtime) -> None:
+    def __init__(self, source: Decoder, codec: Codec | Rounded, runtime: Runtime) -> None:
         """Start at zero, with the kernels that `runtime` has.
 
         Args:
             source: reads the values of the source.
-            codec: reads the parts that it made.
+            codec: reads the parts that it made, or what was rounded to a shorter float.
         """
         self._source = source
         self._codec = codec
@@ -182,7 +183,7 @@ def _facts(sums: Sums) -> tuple[object, ...]:
     return (sums.lanes.tolist(), sums.largest, sums.clipped, sums.zeroed)
 
 
-def _bounds(codec: Codec, parts: Sequence[Buffer], groups: int) -> Bounds:
+def _bounds(codec: Codec | Rounded, parts: Sequence[Buffer], groups: int) -> Bounds:
     """Return the values below and above which each group clips."""
     if not isinstance(codec, Grouped):
         edge = np.full(groups, np.inf, np.float32)

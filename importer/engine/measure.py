@@ -1,24 +1,40 @@
-"""Measure every quantized tensor of a model against its source."""
+"""Measure every tensor of a model that was rounded against its source."""
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from importer.codecs.base import KernelSpec, Runtime
+from importer.codecs.base import Codec, Decoder, KernelSpec, Runtime
+from importer.codecs.cast import Rounded
+from importer.codecs.plain import Plain
 from importer.codecs.runtime import prepare
 from importer.engine.paired import read_pairs
 from importer.events import Compiling, Event, Measured, Measuring
 from importer.models.quality import Quality
-from importer.planning.plan import BlobPlan, Plan
+from importer.planning.plan import Plan, TensorPlan
 from store import BlobRef, Store
 from store.errors import IntegrityError
 from store.parallel import Stop, each
 
 if TYPE_CHECKING:
     from importer.codecs.measure import Measure
+
+_WIDE: Final = "F32"
+
+
+class RoundedBlob(NamedTuple):
+    """A blob, and those of its tensors that were rounded.
+
+    Attributes:
+        layer: its name.
+    """
+
+    layer: str
+    tensors: tuple[TensorPlan, ...]
+    ref: BlobRef
 
 
 def measure(
@@ -28,7 +44,7 @@ def measure(
     threads: int,
     listen: Callable[[Event], None],
 ) -> list[Quality]:
-    """Compare every quantized tensor of a plan with what the store has of it.
+    """Compare every rounded tensor of a plan with what the store has of it.
 
     Sums are taken in an order that is fixed, so that the report is the same on every machine
     and for any number of threads.
@@ -40,59 +56,76 @@ def measure(
         InputError: the source changed.
         IntegrityError: a blob is not there, or not whole.
     """
-    from importer.codecs.measure import kernels  # noqa: PLC0415 - it imports numpy
-
     jobs = [
-        (job, ref)
+        RoundedBlob(job.name, rounded, ref)
         for job, ref in zip(plan.blobs, refs, strict=True)
-        if any(tensor.codec for tensor in job.tensors)
+        if (rounded := tuple(tensor for tensor in job.tensors if tensor.rounded_to))
     ]
-    work: Counter[KernelSpec] = Counter()
-    count = nbytes = 0
-    for tensor in (tensor for job, _ in jobs for tensor in job.tensors):
-        if tensor.codec is not None:
-            count, nbytes = count + 1, nbytes + tensor.source_nbytes
-            for kernel in kernels(tensor.codec):
-                work[kernel] += tensor.source_nbytes
-    listen(Measuring(count, nbytes))
-    runtime = prepare(work, lambda: listen(Compiling()))
+    tensors = [tensor for job in jobs for tensor in job.tensors]
+    listen(Measuring(len(tensors), sum(tensor.source_nbytes for tensor in tensors)))
+    runtime = prepare(kernels_for(tensors), lambda: listen(Compiling()))
     stop, telling = Stop(), threading.Lock()
 
-    def measured(job: BlobPlan, ref: BlobRef) -> list[Quality]:
+    def measured(job: RoundedBlob) -> list[Quality]:
         sizes = {tensor.name: tensor.source_nbytes for tensor in job.tensors}
         found = []
-        for quality in _measure(store, job, ref, runtime, stop):
+        for quality in measure_blob(store, job, runtime, stop):
             found.append(quality)
             with telling:
                 listen(Measured(quality.name, sizes[quality.name]))
         return found
 
-    rows = each(lambda pair: measured(*pair), jobs, threads, stop)
+    rows = each(measured, jobs, threads, stop)
     return [quality for blob in rows for quality in blob]
 
 
-def _measure(
-    store: Store, job: BlobPlan, ref: BlobRef, runtime: Runtime, stop: Stop
+def kernels_for(tensors: Iterable[TensorPlan]) -> Counter[KernelSpec]:
+    """Return the kernels that make measuring tensors fast, with the bytes that each reads."""
+    from importer.codecs.measure import kernels  # noqa: PLC0415 - it imports numpy
+
+    work: Counter[KernelSpec] = Counter()
+    for tensor in tensors:
+        for kernel in kernels(_decoders(tensor)[1]):
+            work[kernel] += tensor.source_nbytes
+    return work
+
+
+def measure_blob(
+    store: Store, job: RoundedBlob, runtime: Runtime, stop: Stop
 ) -> Iterator[Quality]:
+    """Compare the rounded tensors of a blob with their sources.
+
+    Raises:
+        InputError: the source changed.
+        IntegrityError: the blob is not there, or not whole.
+    """
     from importer.codecs.measure import Measure  # noqa: PLC0415 - it imports numpy
 
     current: Measure | None = None
-    for pair in read_pairs(store, job.name, job.tensors, ref):
+    for pair in read_pairs(store, job.layer, job.tensors, job.ref):
         stop.check()
         chunk, tensor = pair.chunk, pair.chunk.tensor
-        if tensor is None or tensor.codec is None:
-            continue
-        current = current or Measure(tensor.sources[0].decoder, tensor.codec, runtime)
+        assert tensor is not None, "files are not rounded"
+        current = current or Measure(*_decoders(tensor), runtime)
         if not pair.is_complete:
             raise IntegrityError(
-                f"blob {ref.digest} has not all of `{tensor.name}`", code="E_BLOB_MISSING"
+                f"blob {job.ref.digest} has not all of `{tensor.name}`", code="E_BLOB_MISSING"
             )
         current.add(pair.arrays, pair.parts, chunk.shape, chunk.elements)
         if chunk.ends_tensor:
             found, current = current.result(), None
             yield Quality(
                 tensor.name,
-                str(tensor.quant),
+                tensor.rounded_to,
                 tensor.shape,
                 found if found.is_finite else None,
             )
+
+
+def _decoders(tensor: TensorPlan) -> tuple[Decoder, Codec | Rounded]:
+    """Return what reads the values of the source, and what reads those that they became."""
+    source = tensor.sources[0].decoder
+    if tensor.codec is not None:
+        return source, tensor.codec
+    # Both as F32, which holds what is left of every other float.
+    return Rounded(source, _WIDE), Rounded(Plain(tensor.parts[0].dtype), _WIDE)

@@ -16,6 +16,7 @@ from store.catalog import StoredManifest
 from store.errors import IngotError, InputError, in_words
 from store.json import Json, JsonError, loads
 from store.manifest import WHOLE_TYPES, whole_names
+from store.sharing import Sharing, sharing_of
 from store.tensorfile import elements
 
 if TYPE_CHECKING:  # few models have whole files, and `show` starts quickly
@@ -48,10 +49,11 @@ class Description(NamedTuple):
         dtypes: share of each dtype or quantization type, the largest first.
         components: share of each component of a pipeline, else empty.
         size: bytes of all blobs, each counted once.
-        shared: bytes of those that other models name too.
+        sharing: what the model has alone, and with whom the rest.
         problems: blobs that could not be described, and why.
         metadata: what files of weights say about themselves, in the source or in the store.
         declared_dtype: that config.json names, where the model was given another, or None.
+        source: config.json, or what a GGUF file says under the names that it has there.
     """
 
     stored: StoredManifest
@@ -68,9 +70,10 @@ class Description(NamedTuple):
     components: tuple[Share, ...]
     capabilities: tuple[str, ...]
     size: int
-    shared: int
+    sharing: Sharing
     problems: tuple[str, ...]
     declared_dtype: str | None
+    source: Mapping[str, Json]
     metadata: tuple[MetadataEntry, ...] = ()
 
     @property
@@ -82,6 +85,11 @@ class Description(NamedTuple):
     def is_whole(self) -> bool:
         """Whether it has files of weights as programs load them, and not tensors."""
         return any(layer.media_type in WHOLE_TYPES for layer in self.manifest.layers)
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of the data of all tensors, headers and files not counted."""
+        return sum(share.nbytes for share in self.dtypes)
 
     def layers(self, media_type: MediaType) -> Iterator[Layer]:
         """Yield the layers of one kind, in order."""
@@ -157,10 +165,11 @@ def describe(store: Store, name: ModelName) -> Description:
         components=tuple(_components(tensors, record)),
         capabilities=tuple(capabilities),
         size=manifest.nbytes,
-        shared=_shared(store, name, manifest),
+        sharing=sharing_of(store.catalog, name, manifest),
         problems=tuple(problems),
         metadata=metadata,
         declared_dtype=_declared_dtype(record, source),
+        source=source,
     )
 
 
@@ -278,17 +287,3 @@ def _components(tensors: list[StoredTensor], record: ModelRecord) -> list[Share]
 
 def _strings(value: Json) -> list[str]:
     return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
-
-
-def _shared(store: Store, name: ModelName, manifest: Manifest) -> int:
-    others: set[str] = set()
-    for entry in store.catalog.entries():
-        if entry.name is None or entry.name == name:
-            continue
-        try:
-            found = store.catalog.find(entry.name)
-            if found is not None:
-                others.update(ref.digest.hex for ref in found.parse().blobs)
-        except (IngotError, OSError):
-            continue  # that model's trouble; verify tells of it
-    return sum(ref.size for ref in set(manifest.blobs) if ref.digest.hex in others)

@@ -102,17 +102,26 @@ def recorded_metadata(metadata: FileMetadata) -> Iterator[MetadataEntry]:
 
 
 def lengths_of(files: Sequence[WholeFile]) -> Mapping[str, Json]:
-    """Return context and embedding length under the names that a `config.json` has for them."""
+    """Return lengths and numbers of parts under the names that a `config.json` has for them."""
     found: dict[str, Json] = {}
     for file in files[:1]:
         family = file.header.text("general.architecture")
         for key, name in (
             ("context_length", "max_position_embeddings"),
             ("embedding_length", "hidden_size"),
+            ("block_count", "num_hidden_layers"),
+            ("attention.head_count", "num_attention_heads"),
+            ("attention.head_count_kv", "num_key_value_heads"),
+            ("vocab_size", "vocab_size"),
+            ("expert_count", "num_experts"),
+            ("expert_used_count", "num_experts_per_tok"),
         ):
             length = file.header.integer(f"{family}.{key}")
             if length is not None and 0 < length <= _LONGEST:
                 found[name] = length
+        tokens = file.header.metadata.get("tokenizer.ggml.tokens")
+        if isinstance(tokens, Array) and tokens.length:
+            found.setdefault("vocab_size", tokens.length)
     return found
 
 

@@ -97,6 +97,13 @@ class TensorPlan(NamedTuple):
         return codec_for(self.quant, self.dtype)
 
     @property
+    def rounded_to(self) -> str:
+        """The type that its values are rounded to; empty where they are kept exactly."""
+        if self.transcoder.is_lossless:
+            return ""
+        return str(self.quant or self.target or "")
+
+    @property
     def was_packed(self) -> str:
         """The type that the values are packed in in the source, or empty."""
         return self.sources[0].stored_as
@@ -219,6 +226,11 @@ class Plan(NamedTuple):
     def quantizes(self) -> bool:
         """Whether a tensor is quantized."""
         return any(tensor.quant is not None for tensor in self.tensors)
+
+    @property
+    def rounds(self) -> bool:
+        """Whether the values of a tensor are rounded, to codes or to a shorter float."""
+        return any(tensor.rounded_to for tensor in self.tensors)
 
     @property
     def parameters(self) -> int | None:

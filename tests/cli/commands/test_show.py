@@ -57,22 +57,28 @@ def test_verbose_adds_files_and_tensors(filled_store):
 
 
 def test_tensors_are_rows_with_repeated_layers_in_one(filled_store):
-    rows = [
+    head, *rows, last = [
         line.split()
         for line in run("show", "moe:v1", "--tensors", store=filled_store).stdout.splitlines()
     ]
 
-    experts = "model.layers.1.mlp.experts.{0-10}.up_proj.weight F16 [32 64] 4.1 KB x11"
+    assert head == ["TENSORS", "TYPE", "SHAPE", "SIZE", "TOTAL", "SHARE"]
+    experts = (
+        "model.layers.1.mlp.experts.{0-10}.up_proj.weight F16 [32 64] 4.1 KB x11 45 KB 24.7%"
+    )
     assert experts.split() in rows
-    repeats = [int(row[-1][1:]) if row[-1].startswith("x") else 1 for row in rows]
-    assert sum(repeats) == 61
+    repeats = [int(cell[1:]) for row in rows for cell in row if cell.startswith("x")]
+    single = [row for row in rows if not any(cell.startswith("x") for cell in row)]
+    assert sum(repeats) + len(single) == 61
+    assert last[:2] == ["all", "x61"]
+    assert last[-1] == "100.0%"
 
 
 def test_a_glob_chooses_tensors(filled_store):
     chosen = run("show", "kept", "--tensors", "*norm*", store=filled_store).succeeded().stdout
     none = run("show", "kept", "--tensors", "no*", store=filled_store).succeeded().stdout
 
-    assert len(chosen.splitlines()) == 3
+    assert len(chosen.splitlines()) == 5
     assert none == ""
     assert "GLOB needs" in run("show", "kept", "*norm*", store=filled_store).failed(2)
 
@@ -80,7 +86,7 @@ def test_a_glob_chooses_tensors(filled_store):
 def test_tensors_are_sorted_by_size_on_demand(filled_store):
     words = ("show", "kept", "--tensors", "--sort", "size")
 
-    first = run(*words, store=filled_store).succeeded().stdout.splitlines()[0]
+    _, first, *_ = run(*words, store=filled_store).succeeded().stdout.splitlines()
 
     assert first.startswith("model.layers.{0-1}.mlp.")
     run("show", "kept", "--sort", "shape", store=filled_store).failed(2)
@@ -216,9 +222,9 @@ def test_a_gguf_model_of_ollama_is_shown(store):
 
     shown = run("show", "llama3", store=store).succeeded().stdout
 
-    assert "architecture    llama\n" in shown
-    assert "parameters      72\n" in shown
-    assert "quantization    Q4_0\n" in shown
+    facts = dict(line.split(maxsplit=1) for line in shown.splitlines() if " " in line.strip())
+    assert (facts["architecture"], facts["parameters"]) == ("llama", "72")
+    assert (facts["quantization"], facts["layers"]) == ("Q4_0", "1")
     assert run("show", "llama3", "--json", store=store).document["parameters"] == 72
 
 

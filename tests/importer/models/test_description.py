@@ -123,20 +123,20 @@ def test_a_blob_that_cannot_be_read_is_a_problem_in_words(store, monkeypatch):
 
 def test_blobs_that_another_model_names_are_shared(store, tmp_path):
     first = described(store, MODELS / "tiny-llama", "a")
-    assert first.shared == 0
+    assert first.sharing.shared == 0
 
     create(store, MODELS / "tiny-llama", "b")
     create(store, model(tmp_path / "m"), "c")
 
     again = describe(store, first.name)
-    assert again.shared == again.size == first.size
+    assert again.sharing.shared == again.size == first.size
 
 
 def test_an_unreadable_neighbour_does_no_harm(store):
     create(store, MODELS / "tiny-llama", "other")
     store.catalog.path(ModelName.parse("other")).write_bytes(b"")
 
-    assert described(store, MODELS / "tiny-llama").shared == 0
+    assert described(store, MODELS / "tiny-llama").sharing.shared == 0
 
 
 def test_a_gguf_model_is_described_from_its_configuration(store):

@@ -1,0 +1,54 @@
+"""`ingot show NAME --tensor GLOB`: what the values of some tensors are like."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from importer.models.description import Description
+    from store import Store
+
+
+def print_statistics(store: Store, model: Description, glob: str, *, json: bool) -> None:
+    """Read the tensors that a name or a glob chooses, and print what they hold.
+
+    Raises:
+        NotFoundError: there is none.
+        IntegrityError: a blob is missing or damaged.
+    """
+    from fnmatch import fnmatchcase
+
+    from cli.views.console import out, out_json
+    from cli.views.statistics import statistics_document, statistics_lines
+    from importer.engine.statistics import statistics_of
+    from importer.sources.stored.source import read_stored
+    from importer.verification.at_source import measure_at_source
+
+    inventory = read_stored(store, model.name)
+    chosen = [one for one in inventory.tensors if one.name == glob]
+    chosen = chosen or [one for one in inventory.tensors if fnmatchcase(one.name, glob)]
+    if not chosen:
+        raise _nothing(model, glob, [one.name for one in inventory.tensors])
+    wanted = {one.name for one in chosen}
+    at_source = measure_at_source(store, model.name, wanted)
+    documents = []
+    for number, tensor in enumerate(chosen):
+        found = statistics_of(tensor)
+        if json:
+            documents.append(statistics_document(tensor, found, at_source))
+            continue
+        # As each is known: of a thousand tensors the first is not to wait for the last.
+        out([*([""] if number else []), *statistics_lines(tensor, found, at_source)])
+    if json:
+        out_json("show", {"name": str(model.name), "statistics": documents})
+
+
+def _nothing(model: Description, glob: str, names: list[str]) -> Exception:
+    from store.errors import NotFoundError
+    from store.text import did_you_mean, printable
+
+    return NotFoundError(
+        f"no tensor of {model.name} matches `{printable(glob)}`",
+        code="E_NO_TENSOR",
+        hint=did_you_mean(glob, names),
+    )

@@ -1,0 +1,91 @@
+"""Measure some tensors of a stored model against the source that it was made from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from importer.codecs.runtime import prepare
+from importer.engine.measure import RoundedBlob, kernels_for, measure_blob
+from importer.models.provenance import provenance_of
+from importer.models.quality import Quality
+from importer.pipeline import plan_import
+from importer.planning.plan import Plan
+from importer.sources.location import Source, StoredModel
+from store import MediaType, ModelName, Store
+from store.errors import IngotError, NotFoundError, in_words
+from store.parallel import Stop
+from store.text import printable
+
+
+class AtSource(NamedTuple):
+    """What was measured.
+
+    Attributes:
+        source: that was read, or None where none is at hand.
+        found: by name, the tensors that were rounded.
+        why: no source could be read, or empty.
+    """
+
+    source: Source | None
+    found: dict[str, Quality]
+    why: str = ""
+
+
+def measure_at_source(store: Store, name: ModelName, wanted: Collection[str]) -> AtSource:
+    """Compare some tensors with what they were made from, if that is on this machine.
+
+    Nothing is fetched. What a model was made from may have changed since: then nothing of it is
+    told.
+
+    Args:
+        store: that has the model.
+        name: of the model.
+        wanted: names of tensors.
+    """
+    stored = store.catalog.get(name)
+    provenance = provenance_of(store, stored)
+    why = "nothing tells where the model was made from"
+    for source in provenance.sources:
+        if isinstance(source, Path) and not source.exists():
+            why = f"{source} is not there"
+            continue
+        if not isinstance(source, (Path, StoredModel)):
+            continue  # fetching is not what was asked for
+        try:
+            (request,) = replace(provenance, sources=(source,)).requests(1)
+            plan = plan_import(request, store)
+            return AtSource(source, _measured(store, name, plan, wanted))
+        except (IngotError, OSError) as error:
+            why = in_words(error)
+    return AtSource(None, {}, why)
+
+
+def _measured(
+    store: Store, name: ModelName, plan: Plan, wanted: Collection[str]
+) -> dict[str, Quality]:
+    manifest = store.catalog.get(name).parse()
+    refs = {
+        layer.name: layer.ref
+        for layer in manifest.layers
+        if layer.media_type == MediaType.TENSOR
+    }
+    jobs = []
+    for blob in plan.blobs:
+        found = tuple(one for one in blob.tensors if one.name in wanted and one.rounded_to)
+        if found and blob.name not in refs:
+            message = f"the source gives a layer `{printable(blob.name)}` that the model lacks"
+            raise NotFoundError(message, code="E_SRC_CHANGED")
+        if found:
+            jobs.append(RoundedBlob(blob.name, found, refs[blob.name]))
+    runtime = prepare(
+        kernels_for(tensor for job in jobs for tensor in job.tensors), lambda: None
+    )
+    stop = Stop()
+    return {
+        quality.name: quality
+        for job in jobs
+        for quality in measure_blob(store, job, runtime, stop)
+    }
