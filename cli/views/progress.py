@@ -208,7 +208,7 @@ def _tell(event: Event) -> None:  # noqa: C901 - one case for each event
         case NoKernels(reason):
             warn(f"kernels cannot be used ({reason}): quantizing in numpy, which is slower")
         case Measuring(tensors, nbytes):
-            talk(f"measuring {count(tensors, 'quantized tensor')} ({size(nbytes)})")
+            talk(f"measuring {count(tensors, 'tensor')} ({size(nbytes)})")
         case Published(manifest):
             talk(f"published manifest {manifest.short}")
         case _:
