@@ -30,7 +30,8 @@ test: $(VENV)/.dev
 docs: $(VENV)/.dev
 	$(BIN)/zensical build --strict --clean
 
-# Minutes to hours: the long versions of what `make check` runs slices of.
+# Minutes to hours: the long versions of what `make check` runs slices of. LIBGGML is the path of
+# a libggml-base.so that was built with -ffp-contract=off.
 soak: $(VENV)/.dev
 	$(BIN)/pytest -m slow
 	$(BIN)/python tests/soak/concurrency.py --seconds 60 --command $(BIN)/ingot
@@ -44,6 +45,8 @@ soak: $(VENV)/.dev
 	$(BIN)/python tests/soak/seeded_bugs.py
 	$(BIN)/python tests/fuzz/run.py
 	$(BIN)/python tests/importer/codecs/soak.py --weights 1e9
+	test -z "$(LIBGGML)" || \
+		$(BIN)/python tests/importer/codecs/ggml_soak.py --weights 1e8 --library $(LIBGGML)
 
 # Checkpoints that transformers and diffusers write: torch is heavy, so apart from `check`.
 zoo: $(VENV)/.run .venv-zoo/.made

@@ -96,7 +96,8 @@ class Encoded(NamedTuple):
 class KernelSpec(Protocol):
     """Compiled code that may stand in for numpy: a frozen value, equal where the code is.
 
-    Example: `GroupKernel(Operation.ENCODE, "int4", "BF16")`.
+    Example: `GroupKernel(Operation.ENCODE, "int4", "BF16")`. One may have an `effort`: how
+    many times as long numpy takes for a byte as it usually does.
     """
 
     def load(self) -> Any:  # noqa: ANN401 - each codec knows its own kernels

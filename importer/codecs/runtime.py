@@ -48,6 +48,7 @@ def prepare(work: Mapping[KernelSpec, int], announce: Callable[[], None]) -> Ker
     Returns:
         The kernels that agree with numpy on this machine. Without the others numpy works.
     """
+    work = {spec: nbytes * getattr(spec, "effort", 1) for spec, nbytes in work.items()}
     if sum(work.values()) < _WORTH_LOADING:
         return NUMPY
     from importer.codecs import kernels  # noqa: PLC0415 - it imports numpy

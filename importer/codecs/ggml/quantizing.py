@@ -59,8 +59,9 @@ def check(kind: GgmlType, dtype: str, kernel: QuantizingKernel, *, is_weighted: 
     mixed = np.arange(_PROBE_ROWS * count, dtype=np.uint32) * np.uint32(2654435761)
     values = mixed.view(np.int32).astype(np.float32) * np.float32(2.0**-33)
     columns = count if is_weighted else kind.elements
+    values[: kind.elements] = 0
     source = floats.narrow(values, dtype).reshape(-1, columns)
-    weights = np.abs(values[:columns]) if is_weighted else None
+    weights = np.abs(values[-columns:]) if is_weighted else None
     fast, slow = (_encode(kind, dtype, source, weights, way)[0] for way in (kernel, None))
     if not np.array_equal(fast, slow):
         raise ArithmeticError(f"the kernel that quantizes to {kind.name} differs from numpy")

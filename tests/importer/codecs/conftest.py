@@ -9,6 +9,7 @@ import pytest
 from importer.codecs import measure, runtime
 from importer.codecs.base import Operation
 from importer.codecs.ggml.decoder import Ggml
+from importer.codecs.ggml.encoder import QUANTIZED, quantizer
 from importer.codecs.registry import codec_for
 from tests.importer.codecs import corpus, libggml, scaled_cases
 
@@ -31,7 +32,14 @@ def all_kernels():
         for kernel in codec_for(spec, dtype).kernels(Operation.ENCODE)
     ]
     decode = (kernel for one in foreign for kernel in one.kernels(Operation.DECODE))
-    return list(dict.fromkeys((*own, *fitted, *decode)))
+    quantizers = (
+        quantizer(name, dtype, importance)
+        for name in QUANTIZED
+        for dtype in corpus.DTYPES
+        for importance in (None, b"")
+    )
+    encode = (kernel for one in quantizers for kernel in one.kernels(Operation.ENCODE))
+    return list(dict.fromkeys((*own, *fitted, *decode, *encode)))
 
 
 @pytest.fixture(scope="session")

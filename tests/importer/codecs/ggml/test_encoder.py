@@ -152,3 +152,44 @@ def test_other_types_are_refused(name):
 def test_other_dtypes_are_refused():
     with pytest.raises(UnsupportedError, match="quantizing I32 to Q8_0: expected BF16"):
         quantizer("Q8_0", "I32")
+
+
+@each_way
+def test_only_rows_of_unusual_sizes_are_left_to_numpy(name, way, kernels):
+    weights = IMPORTANCE[way]
+    kind = NAMED[name]
+    (spec,) = quantizer(name, "F32", None if weights is None else b"").kernels(Operation.ENCODE)
+    values = np.random.default_rng(6).standard_normal((20, 512), np.float32)
+    values[1] = 0
+    values[2] = -3
+    values[5, 7] = np.nan
+    rows = values if weights is not None else values.reshape(-1, kind.elements)
+    blocks = np.empty((len(rows), kind.row_nbytes(rows.shape[1])), np.uint8)
+
+    left = kernels.kernel(spec).encode(name, rows.view(np.uint32), "F32", weights, blocks)
+
+    assert np.flatnonzero(left).tolist() == np.flatnonzero(np.isnan(rows).any(axis=1)).tolist()
+
+
+@each_type
+def test_any_number_of_blocks_is_taken(name, kernels):
+    values = np.random.default_rng(7).standard_normal((40, NAMED[name].elements), np.float32)
+
+    for count in (0, 1, 2, 15, 16, 17, 33, 40):
+        fast, slow = (made(name, values[:count], None, way)[0] for way in (kernels, NUMPY))
+        assert np.array_equal(fast, slow)
+
+
+def test_a_kernel_that_differs_is_noticed(kernels):
+    (spec,) = quantizer("Q6_K", "BF16").kernels(Operation.ENCODE)
+    sound = kernels.kernel(spec)
+
+    class Wrong:
+        def encode(self, name, source, dtype, importance, blocks):
+            left = sound.encode(name, source, dtype, importance, blocks)
+            blocks[-1, -1] ^= 1
+            return left
+
+    spec.check(sound)
+    with pytest.raises(ArithmeticError, match="quantizes to Q6_K differs"):
+        spec.check(Wrong())
