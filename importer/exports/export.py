@@ -111,7 +111,7 @@ def decide(
     exported = FORMATS[request.format]
     options = exported.options(request.options)
     with _inventory(request, store, listen) as (inventory, documents):
-        _check_apart(place, inventory.root)
+        _check_apart(place, _root(request.source, inventory))
         weights = inventory.weights
         nbytes = sum(file.size for file in weights)
         listen(Scanned(len(inventory.tensors), len(weights), nbytes))
@@ -172,7 +172,8 @@ def _inventory(
         manifest = store.catalog.get(source.name).parse()
         try:
             inventory = _alone(read_stored(store, source.name))
-            yield inventory, (*inventory.files, layer_file(store, manifest.config))
+            stored = (file for file in inventory.files if file.maker is None)
+            yield inventory, (*stored, layer_file(store, manifest.config))
         except (InputError, UnsupportedError):
             _check_blobs(store, manifest)  # what it says may not be what was stored
             raise
@@ -234,6 +235,12 @@ def _name_of(source: Source) -> str:
         return source.repository.rpartition("/")[2]
     path = source.resolve()
     return path.stem if path.is_file() else path.name or "model"
+
+
+def _root(source: Source, inventory: Inventory) -> Path:
+    """Return what an export must not be written into, nor around: the directory, or a file."""
+    is_file = isinstance(source, Path) and source.is_file()
+    return source.resolve() if is_file else inventory.root  # type: ignore[union-attr]  # a path
 
 
 def _check_apart(place: Path, other: Path) -> None:

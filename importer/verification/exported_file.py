@@ -42,28 +42,63 @@ def compare_file(
     there = read_file_header(file)
     number = there.integer(_FILE_TYPE)
     kind = next((word for word, one in FILE_TYPES.items() if one.number == number), None)
-    request = ExportRequest(StoredModel(name), place, "gguf", ExportOptions(kind))
-    write = decide(request, store, place)[0].write
+    write = _planned(store, name, place, None)
+    if not write.files[0].head and file.size == write.nbytes:
+        return _comparison(
+            name, write, there, [], _whole(write, file), threads=threads, listen=listen
+        )
+    if not write.files[0].head or _infos(_head_of(write)) != _infos(there):
+        write = _planned(store, name, place, kind)
     (expected,) = write.files
-    head = expected.head
-    told = read_header("the plan", expected.nbytes, lambda begin, end: head[begin:end])
+    told = _head_of(write)
     findings = list(_keys_that_differ(told, there, expected, file))
     findings += _tensors_that_differ(told, there)
     wanted = list(_wanted(write, told, there, file))
     findings += _known_that_differ(expected, told, there, file)
+    return _comparison(name, write, told, findings, wanted, threads=threads, listen=listen)
+
+
+def _comparison(  # noqa: PLR0913 - as much as there is to tell
+    name: ModelName,
+    write: WritePlan,
+    told: Header,
+    findings: list[tuple[str, str]],
+    wanted: list[Wanted],
+    *,
+    threads: int,
+    listen: Listener,
+) -> Comparison:
     findings += differing(wanted, threads, listen)
-    findings.sort()
     return Comparison(
         tuple(
             Finding(Problem.EXPORT, subject, message, (str(name),))
-            for subject, message in dict.fromkeys(findings)
+            for subject, message in sorted(dict.fromkeys(findings))
         ),
         (),
         len(told.tensors),
-        1,
+        len(write.files),
         sum(piece.source_nbytes for piece, _ in wanted),
         "export",
     )
+
+
+def _planned(store: Store, name: ModelName, place: Path, kind: str | None) -> WritePlan:
+    request = ExportRequest(StoredModel(name), place, "gguf", ExportOptions(kind))
+    return decide(request, store, place)[0].write
+
+
+def _head_of(write: WritePlan) -> Header:
+    (file,) = write.files
+    return read_header("the plan", file.nbytes, lambda begin, end: file.head[begin:end])
+
+
+def _infos(header: Header) -> list[tuple[str, str, tuple[int, ...]]]:
+    return [(one.name, one.kind.name, one.shape) for one in header.tensors]
+
+
+def _whole(write: WritePlan, file: SourceFile) -> list[Wanted]:
+    """Return the one piece of a file that is kept byte for byte."""
+    return [(piece, (Extent(file, 0, file.size),)) for piece in write.pieces]
 
 
 def _keys_that_differ(

@@ -11,6 +11,7 @@ from importer.codecs.cast import Cast
 from importer.codecs.ggml.encoder import quantizer
 from importer.codecs.ggml.types import GgmlType
 from importer.codecs.plain import Plain
+from importer.codecs.registry import has_blocks, transcoder_for
 from importer.codecs.transcode import Copy, Gather, Recode
 from importer.codecs.views.every_other import EveryOther
 from importer.exports.base import ExportFile, Piece, Row, WritePlan
@@ -90,6 +91,8 @@ def _pieces(tensor: Tensor, kind: GgmlType, offset: int, nbytes: int) -> Iterato
 def transcoder_to(kind: GgmlType, decoder: Decoder) -> Transcoder:
     """Return what makes a type of GGML of arrays that a decoder reads."""
     dtype = decoder.value_dtype
+    if str(decoder) == kind.name and has_blocks(decoder):
+        return transcoder_for(None, decoder)
     if kind.is_plain:
         if dtype == kind.name:
             return Copy(dtype) if isinstance(decoder, Plain) else Gather(decoder)

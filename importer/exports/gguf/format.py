@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from importer.codecs.ggml.types import NAMED
+from importer.codecs.ggml.types import NAMED, GgmlType
 from importer.exports.base import ExportOptions, WritePlan
 from importer.exports.experts import experts_of
 from importer.exports.gguf.architectures import Architecture, architecture_of
 from importer.exports.gguf.documents import Documents
 from importer.exports.gguf.file import Typed, assemble
 from importer.exports.gguf.hparams import Hparams
-from importer.exports.gguf.mixtures import Facts, by_block, mixed_types, trimmed
+from importer.exports.gguf.mixing import facts_of, mixed, moved_last
 from importer.exports.gguf.parameters import Metadata, Parameters
 from importer.exports.gguf.provenance import general
+from importer.exports.gguf.requantizing import copied, requantized, whole_file
 from importer.exports.gguf.rules import take_tensors
 from importer.exports.gguf.tensors import Model, Tensor, is_of_text, ordered
 from importer.exports.gguf.types import ALIASES, FILE_TYPES, FileType, converted_type
@@ -34,33 +36,38 @@ _VERSION: Final = 2
 """Of the quantized blocks, which llama.cpp checks."""
 _IN_FILE: Final = "what GGUF has of it is among the file's keys"
 _MATRIX: Final = 2
-_BY_BLOCKS: Final = frozenset({"llama", "qwen2", "deci", "olmo"})
-"""Of these, models with 80 blocks are those with 70 billion parameters to llama.cpp."""
+_GUESSED: Final = 1024
+"""The number of a file's type that says that nobody knows."""
 
 
 class Gguf:
     """Text models that llama.cpp's converter has a class for."""
 
     def options(self, asked: ExportOptions) -> QuantizeOptions:
-        """Return a repack: what the tensors become is decided here."""
+        """Return what keeps all: the plan decides what tensors become."""
         if asked.group_size or asked.recipe or asked.dtype:
             raise UsageError(
                 "the format gguf has types of its own, and no groups, recipes or dtypes",
                 code="E_EXPORT_TYPE",
             )
         file_type_name(asked.quantize)
-        options = parse_options("repack")
+        options = parse_options(None)
         return QuantizeOptions(options.target, base=options.base, stacked=False)
 
     def plan(self, plan: Plan, asked: ExportOptions) -> WritePlan:
         """Rename, stack and turn as the converter does; write keys and vocabulary before."""
-        _check_kind(plan)
         inventory = plan.inventory
+        word = file_type_name(asked.quantize)
+        left = (*plan.left_out, *(LeftOut(file.file.path, _IN_FILE) for file in plan.files))
+        if (whole := whole_file(inventory)) is not None:
+            if word:
+                return requantized(asked.name, whole, word, left)
+            return copied(asked.name, whole, left)
+        _check_kind(plan)
         config = inventory.configs[""]
         architecture = architecture_of(plan.classification.architecture)
         hparams = Hparams(config, architecture.fixed)
         sources = ordered(list(_sources(plan, architecture)))
-        word = file_type_name(asked.quantize)
         wanted = FILE_TYPES[word] if word else _usual(sources)
         tensors = _tensors(architecture, hparams, sources)
         documents = Documents(inventory)
@@ -74,13 +81,16 @@ class Gguf:
         metadata |= parameters
         metadata["general.quantization_version"] = Value("u32", _VERSION)
         metadata |= WAYS[architecture.vocabulary](Vocabulary(documents, config, hparams))
-        left = (LeftOut(file.file.path, _IN_FILE) for file in plan.files)
-        usual = NAMED[_usual(sources).kind if wanted.is_mixture else wanted.kind]
-        typed = [Typed(one, converted_type(one.name, one.shape, usual)) for one in tensors]
-        if wanted.is_mixture:
-            typed = mixed(typed, word, _facts(architecture.name, metadata))
+        is_float = not wanted.is_mixture and (word or NAMED[wanted.kind].is_plain)
+        usual = NAMED[wanted.kind if is_float else _usual_float(sources).kind]
+        typed = [
+            Typed(one, _kept(one, word) or converted_type(one.name, one.shape, usual))
+            for one in tensors
+        ]
+        if word and wanted.is_mixture:
+            typed = mixed(typed, word, facts_of(metadata))
             metadata = moved_last(metadata)
-        return assemble(asked.name, metadata, typed, (*plan.left_out, *left))
+        return assemble(asked.name, metadata, typed, left)
 
 
 def file_type_name(name: str | None) -> str:
@@ -101,51 +111,23 @@ def file_type_name(name: str | None) -> str:
     return word
 
 
-def mixed(typed: Sequence[Typed], word: str, facts: Facts) -> list[Typed]:
-    """Return tensors as `llama-quantize` sorts and types them.
-
-    Args:
-        typed: as the converter writes them.
-        word: for the type of the file.
-        facts: about the model.
-
-    Raises:
-        UsageError: the type needs an importance matrix.
-    """
-    ranked = sorted(typed, key=lambda one: by_block(one.tensor.name))
-    named = [(one.tensor.name, one.tensor.shape) for one in ranked]
-    kinds = mixed_types(named, word, FILE_TYPES[word].kind, facts)
-    return [
-        Typed(
-            one.tensor._replace(shape=trimmed(one.tensor.shape)),
-            one.kind if kind is None else NAMED[kind],
-        )
-        for one, kind in zip(ranked, kinds, strict=True)
-    ]
-
-
-def moved_last(metadata: Metadata) -> Metadata:
-    """Return the keys as `llama-quantize` writes them: those that it sets come last."""
-    last = ("general.quantization_version", "general.file_type")
-    made = {key: value for key, value in metadata.items() if key not in last}
-    return made | {key: metadata[key] for key in last}
-
-
-def _facts(architecture: str, metadata: Metadata) -> Facts:
-    def number(key: str) -> int:
-        found = metadata.get(f"{architecture}.{key}")
-        return int(found.value) if isinstance(found, Value) else 0
-
-    heads, shared = number("attention.head_count"), number("attention.head_count_kv")
-    return Facts(
-        number("block_count"),
-        number("expert_count"),
-        heads // shared if shared else 1,
-        is_llama=architecture in _BY_BLOCKS,
-    )
+def _kept(tensor: Tensor, word: str) -> GgmlType | None:
+    """Return the type of blocks that stay what they are, because none was asked for."""
+    kind = None if word else NAMED.get(tensor.before)
+    return None if kind is None or kind.is_plain else kind
 
 
 def _usual(sources: Sequence[SourceTensor]) -> FileType:
+    """Return the type of a file for which none was asked: that of most blocks, or a float's."""
+    blocks = Counter(one.stored_as for one in sources if one.stored_as in NAMED)
+    if not blocks:
+        return _usual_float(sources)
+    (kind, _), *_ = blocks.most_common(1)
+    found = [one for word, one in FILE_TYPES.items() if one.kind == kind and word[-2:] != "_S"]
+    return found[0] if found else FileType(_GUESSED, kind)
+
+
+def _usual_float(sources: Sequence[SourceTensor]) -> FileType:
     """Return the type of the first matrix, if that is one of 16 bits; else F16."""
     dtypes = (one.dtype for one in sources if len(one.shape) >= _MATRIX)
     found = next((dtype for dtype in dtypes if dtype in {"BF16", "F16"}), "F16")

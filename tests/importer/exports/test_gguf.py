@@ -242,3 +242,52 @@ def test_experts_with_a_gap_are_an_error(tmp_path):
 
     with pytest.raises(InputError, match="experts"):
         planned(None, tmp_path / "out.gguf", "gguf", source=source)
+
+
+@pytest.mark.parametrize("kind", ["bf16", "q4_0", "q3_k_m"])
+def test_a_file_that_is_stored_whole_comes_out_byte_for_byte(store, tmp_path, kind):
+    source = checkpoint(tmp_path / "in", "llama")
+    path = tmp_path / "given" / "in.gguf"
+    export(None, path, "gguf", source=source, q=kind)
+    create(store, path)
+
+    export(store, tmp_path / "out.gguf", "gguf")
+    export(None, tmp_path / "given" / "beside.gguf", "gguf", source=path)
+
+    assert (tmp_path / "out.gguf").read_bytes() == path.read_bytes()
+    assert (tmp_path / "given" / "beside.gguf").read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("kind", MIXTURES["llama"])
+def test_a_file_gets_other_types_as_llama_quantize_gives_them(store, tmp_path, kind):
+    source = checkpoint(tmp_path / "in", "llama", shards=2)
+    export(None, tmp_path / "in.gguf", "gguf", source=source, q="bf16")
+    create(store, tmp_path / "in.gguf")
+
+    export(store, tmp_path / "out.gguf", "gguf", q=kind)
+
+    found = hashlib.sha256((tmp_path / "out.gguf").read_bytes()).hexdigest()
+    assert found == GOLDEN["llama"]["sha256"][kind]
+
+
+@pytest.mark.parametrize("kind", ["Q4_0", "Q5_1", "Q3_K_M", "Q8_0"])
+@pytest.mark.parametrize("name", ["llama", "qwen2moe"])
+def test_blocks_that_were_taken_out_of_a_file_come_out_as_they_were(
+    store, tmp_path, name, kind
+):
+    source = checkpoint(tmp_path / "in", name)
+    export(None, tmp_path / "in.gguf", "gguf", source=source, q=kind)
+    create(store, tmp_path / "in.gguf", unpack=True)
+
+    export(store, tmp_path / "out.gguf", "gguf")
+
+    assert tensors(tmp_path / "out.gguf") == tensors(tmp_path / "in.gguf")
+
+
+def tensors(path):
+    """Name -> type, shape and bytes of every tensor of a file."""
+    data = path.read_bytes()
+    return {
+        one.name: (one.kind.name, one.shape, data[one.offset : one.offset + one.nbytes])
+        for one in read_file_header(find(path.name, path)).tensors
+    }

@@ -97,3 +97,20 @@ def test_a_file_that_is_cut_off_is_malformed(store, tmp_path):
 
     with pytest.raises(InputError):
         findings(store, path)
+
+
+@pytest.mark.parametrize("asked", [None, "q4_0"])
+def test_a_file_that_is_stored_whole_agrees_with_what_came_out(store, tmp_path, asked):
+    source = checkpoint(tmp_path / "in", "llama")
+    export(None, tmp_path / "in.gguf", "gguf", source=source, q="bf16")
+    create(store, tmp_path / "in.gguf")
+    path = tmp_path / "out.gguf"
+    export(store, path, "gguf", q=asked)
+
+    assert findings(store, path) == []
+
+    data = bytearray(path.read_bytes())
+    data[_start(data)] ^= 1
+    path.write_bytes(data)
+
+    assert len(findings(store, path)) == 1
