@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from importer.codecs.registry import stored_type
 from importer.sources.file import opened, read_bytes
 from importer.sources.tensor import SourceTensor
-from store.errors import InputError
+from store.errors import InputError, UnsupportedError
 from store.text import printable
 
 if TYPE_CHECKING:
     from importer.codecs.base import Decoder, Shape
 
+MOST_COLUMNS: Final = 1 << 20
+"""Of a matrix: a row of 2^30 codes of FP8 took 7.3 GB. Models have rows of 2^18 at most."""
 _HINT: Final = (
     "The checkpoint is incomplete or damaged, or config.json belongs to other weights"
 )
@@ -53,7 +56,14 @@ class Parts:
 
         Raises:
             InputError: another tensor has that name.
+            UnsupportedError: its rows, which are decoded whole, are too long.
         """
+        if shape[-1:] > (MOST_COLUMNS,) and stored_type(decoder) is None:
+            raise UnsupportedError(
+                f"`{arrays[0].file.path}`: `{printable(name)}` has {shape[-1]} columns, "
+                f"the limit is {MOST_COLUMNS}",
+                code="E_QUANT_FORMAT",
+            )
         first = arrays[0]
         taken = {array.name for array in arrays}
         if name not in taken and name in self.arrays:

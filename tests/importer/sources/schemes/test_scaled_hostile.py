@@ -267,6 +267,26 @@ def test_a_form_that_is_not_decoded_is_refused_by_name(tmp_path, tensors, quanti
     assert "`model.safetensors`: `a.w" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("tensors", "quantization"),
+    [
+        ({"a.weight": ("F8_E4M3", (1, 1 << 21)), "a.weight_scale": ("F32", ())}, None),
+        (
+            {
+                "a.weight_packed": ("I32", (1, 1 << 18)),
+                "a.weight_scale": ("BF16", (1, 1 << 16)),
+            },
+            ct(),
+        ),
+    ],
+)
+def test_rows_that_take_too_much_memory_are_refused(tmp_path, tensors, quantization):
+    with pytest.raises(UnsupportedError, match="columns, the limit is 1048576") as caught:
+        read_inventory(source(tmp_path / "s", tensors, quantization))
+
+    assert caught.value.code == "E_QUANT_FORMAT"
+
+
 def test_an_algorithm_that_is_not_known_is_named(tmp_path):
     with pytest.raises(UnsupportedError, match="W1A1") as caught:
         read_inventory(source(tmp_path / "s", NVFP4, mo("W1A1")))
