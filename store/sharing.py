@@ -58,7 +58,7 @@ def sharing_of(catalog: Catalog, name: ModelName, manifest: Manifest) -> Sharing
             partners.append(Partner(other, sum(sizes[digest] for digest in common)))
             shared |= common
     nbytes = sum(sizes[digest] for digest in shared)
-    return Sharing(sum(sizes.values()) - nbytes, nbytes, _sorted(partners))
+    return Sharing(sum(sizes.values()) - nbytes, nbytes, by_size(partners))
 
 
 def sharing_among(models: Sequence[tuple[ModelName, Manifest]]) -> list[Sharing]:
@@ -86,7 +86,7 @@ def sharing_among(models: Sequence[tuple[ModelName, Manifest]]) -> list[Sharing]
         Sharing(
             own[number],
             shared[number],
-            _sorted(
+            by_size(
                 Partner(models[other][0], size)
                 for other, size in common.get(number, {}).items()
             ),
@@ -111,6 +111,11 @@ def only_of(catalog: Catalog, names: Collection[ModelName]) -> dict[str, BlobRef
     return found
 
 
+def mentioned_in(manifest: bytes) -> set[str]:
+    """Return the digests that a manifest mentions, as hexadecimal digits."""
+    return {digits.decode() for digits in _DIGEST.findall(manifest)}
+
+
 def _mentioned(
     catalog: Catalog, but: Collection[ModelName]
 ) -> Iterator[tuple[ModelName, set[str]]]:
@@ -124,8 +129,9 @@ def _mentioned(
             continue
         with contextlib.suppress(IngotError, OSError):
             if (stored := catalog.find(entry.name)) is not None:
-                yield entry.name, {hex_.decode() for hex_ in _DIGEST.findall(stored.data)}
+                yield entry.name, mentioned_in(stored.data)
 
 
-def _sorted(partners: Iterable[Partner]) -> tuple[Partner, ...]:
+def by_size(partners: Iterable[Partner]) -> tuple[Partner, ...]:
+    """Return partners in the order in which they are told: the most bytes first."""
     return tuple(sorted(partners, key=lambda one: (-one.nbytes, str(one.name))))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from store.catalog import StoredManifest
 from store.errors import IngotError, in_words
 from store.manifest import Manifest
 from store.mark import EMPTY, GcPlan, Marking
-from store.sharing import Sharing, sharing_among
+from store.names import ModelName
+from store.sharing import Partner, Sharing, by_size, mentioned_in, sharing_among
 from store.store import Store
 
 _MEMO: Final = ("", "-journal", "-wal", "-shm")
@@ -36,6 +37,7 @@ class Usage(NamedTuple):
         blobs: how many are named by models.
         nbytes: of these, each counted once however many models share it.
         free: what gc would remove now.
+        owners: the names that needed blobs which gc would remove.
         memo: bytes of the cache of what was seen.
         problems: manifests that cannot be read, which would stop gc.
     """
@@ -44,6 +46,7 @@ class Usage(NamedTuple):
     blobs: int
     nbytes: int
     free: GcPlan
+    owners: tuple[Partner, ...]
     memo: int
     problems: tuple[str, ...]
 
@@ -87,8 +90,27 @@ def usage_of(store: Store) -> Usage:
         for suffix in _MEMO
         if (seen := store.fs.status(store.layout.root / f"{store.layout.memo.name}{suffix}"))
     )
-    return Usage(
-        tuple(models), len(refs), sum(ref.size for ref in refs), free, memo, tuple(problems)
+    nbytes, owners = sum(ref.size for ref in refs), former_owners(store.history.read(), free)
+    return Usage(tuple(models), len(refs), nbytes, free, owners, memo, tuple(problems))
+
+
+def former_owners(history: Iterable[StoredManifest], plan: GcPlan) -> tuple[Partner, ...]:
+    """Return the names that needed blobs which gc removes, with the bytes of each.
+
+    Args:
+        history: what names stood for before they were removed or replaced. A blob that several
+            of them needed counts for each.
+        plan: of gc.
+    """
+    sizes = {blob.digest.hex: blob.size for blob in plan.blobs}
+    found: dict[ModelName, set[str]] = {}
+    for former in history:
+        needed = mentioned_in(former.data) & sizes.keys()
+        if needed:
+            found.setdefault(former.name, set()).update(needed)
+    return by_size(
+        Partner(name, sum(sizes[digest] for digest in digests))
+        for name, digests in found.items()
     )
 
 

@@ -40,6 +40,7 @@ def gc(
     from cli.views.gc import gc_document, gc_lines
     from store.errors import UsageError
     from store.gc import GarbageCollector
+    from store.usage import former_owners
 
     can_ask = None not in (sys.stdin, sys.stderr) and sys.stdin.isatty()
     interactive = can_ask and not json
@@ -50,18 +51,20 @@ def gc(
         raise UsageError(f"`--wait` is {wait}, expected seconds", code="E_USAGE")
     with existing_store(store) as opened:
         collector = GarbageCollector(opened, frozenset(forget or ()), wait)
+        history = opened.history.read()  # before it goes
         done = collector.plan() if dry_run or not yes else collector.run()
+        owners = former_owners(history, done)
         if interactive and not (dry_run or yes or done.is_empty):
-            out(gc_lines(done, would=True))
+            out(gc_lines(done, owners, would=True))
             if not _confirm("Remove all this? [y/N]: "):
                 # As docker does: what was asked for has been done, so the exit code is 0.
                 talk("nothing was removed")
                 return
             done = collector.run()
     if json:
-        out_json("gc", {"dry_run": dry_run, **gc_document(done)})
+        out_json("gc", {"dry_run": dry_run, **gc_document(done, owners)})
     else:
-        out(gc_lines(done, would=dry_run))
+        out(gc_lines(done, owners, would=dry_run))
 
 
 def _confirm(question: str) -> bool:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from store.mark import GcPlan
+from store.sharing import Partner
 from store.text import count, size
 
+_NAMED = 8
 
-def gc_lines(plan: GcPlan, *, would: bool) -> list[str]:
+
+def gc_lines(plan: GcPlan, owners: Sequence[Partner], *, would: bool) -> list[str]:
     """Return the lines that `gc` prints.
 
     Args:
         plan: what goes, or has gone.
+        owners: the names that needed some of it.
         would: whether nothing was removed.
     """
     lines = []
@@ -32,13 +38,18 @@ def gc_lines(plan: GcPlan, *, would: bool) -> list[str]:
     if plan.former:
         parts.append(f"{len(plan.former)} of history")
     verb = "would free" if would else "freed"
-    return [*lines, f"{verb} {size(plan.nbytes)}: {', '.join(parts)}"]
+    lines.append(f"{verb} {size(plan.nbytes)}: {', '.join(parts)}")
+    lines += [f"  {size(one.nbytes)} of what {one.name} stood for" for one in owners[:_NAMED]]
+    if len(owners) > _NAMED:
+        lines.append(f"  and of what {count(len(owners) - _NAMED, 'other name')} stood for")
+    return lines
 
 
-def gc_document(plan: GcPlan) -> dict[str, object]:
+def gc_document(plan: GcPlan, owners: Sequence[Partner]) -> dict[str, object]:
     """Return what `gc --json` says of it."""
     return {
         "bytes": plan.nbytes,
+        "owners": [{"name": str(one.name), "bytes": one.nbytes} for one in owners],
         "blobs": [{"digest": str(blob.digest), "bytes": blob.size} for blob in plan.blobs],
         "unfinished": [
             {

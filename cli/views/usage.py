@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from cli.views.gc import gc_document
 from cli.views.table import facts, table, terminal_width
 from store import Store
+from store.sharing import Partner
 from store.text import count, size
 from store.usage import ModelUsage, Usage
 
@@ -45,7 +46,10 @@ def _picture(model: ModelUsage, largest: int) -> str:
 
 def _partners(model: ModelUsage) -> str:
     partners = model.sharing.partners
-    most = _NAMED if (terminal_width() or _WIDE) >= _WIDE else 1
+    return _names(partners, _NAMED if (terminal_width() or _WIDE) >= _WIDE else 1)
+
+
+def _names(partners: Sequence[Partner], most: int = _NAMED) -> str:
     named = [f"{one.name} ({size(one.nbytes)})" for one in partners[:most]]
     if len(partners) > most:
         named.append(f"{len(partners) - most} more")
@@ -63,7 +67,8 @@ def _totals(
     yield "models", f"{models}, {size(usage.nbytes)} in {count(usage.blobs, 'blob')}{saves}"
     if free.blobs:
         blobs = count(len(free.blobs), "blob")
-        yield "unnamed", f"{size(usage.unnamed)} in {blobs} that no model names"
+        were = f", of {_names(usage.owners)} before" if usage.owners else ""
+        yield "unnamed", f"{size(usage.unnamed)} in {blobs} that no model names{were}"
     for writer in free.unfinished:
         going = f", {size(writer.pinned_bytes)} of finished blobs" if writer.blobs else ""
         what = f"of {writer.purpose}, " if writer.purpose else ""
@@ -112,7 +117,7 @@ def usage_document(
         "apparent": usage.apparent,
         "blobs": usage.blobs,
         "bytes": usage.nbytes,
-        "gc": None if usage.problems else gc_document(usage.free),
+        "gc": None if usage.problems else gc_document(usage.free, usage.owners),
         "caches": caches,
         "free": store.fs.free(store.layout.root).nbytes,
         "problems": list(usage.problems),

@@ -78,3 +78,21 @@ def test_it_fits_the_terminal(filled, columns):
 
     assert max(map(len, shown.splitlines())) <= columns
     assert "kept:latest" in shown
+
+
+def test_gc_says_whose_the_blobs_were(filled):
+    run("create", "small", MODELS / "tiny-llama", "-q", "int4", store=filled).succeeded()
+    run("create", "small", MODELS / "tiny-llama", "-q", "int8", store=filled).succeeded()
+    run("rm", "moe:v1", store=filled).succeeded()
+
+    shown = run("gc", "--dry-run", store=filled).succeeded().stdout
+    document = run("gc", "--dry-run", "--json", store=filled).document
+    df = run("df", store=filled).succeeded().stdout
+
+    owners = {one["name"]: one["bytes"] for one in document["owners"]}
+    assert set(owners) == {"moe:v1", "small:latest"}
+    assert sum(owners.values()) >= sum(one["bytes"] for one in document["blobs"])
+    assert "of what moe:v1 stood for" in shown
+    assert "of moe:v1" in " ".join(df.split())
+    freed = run("gc", "--yes", "--json", store=filled).document
+    assert freed["owners"] == document["owners"]
