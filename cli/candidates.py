@@ -135,7 +135,7 @@ def _variants(words: Sequence[str], _: str) -> Choices:
 
 
 def _commands(_: Sequence[str], __: str) -> Choices:
-    from cli.main import names_of_commands
+    from cli.app import names_of_commands
 
     return Choices(tuple((name, "") for name in names_of_commands()))
 

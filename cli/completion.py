@@ -49,7 +49,7 @@ def choices(before: Sequence[str], current: str) -> Choices:
     """
     from typer.main import get_command
 
-    from cli.main import command_word, make_app
+    from cli.app import command_word, make_app
 
     word = command_word(list(before))
     group: Any = get_command(make_app([word] if word else []))

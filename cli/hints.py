@@ -68,6 +68,11 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "E_STORE_FOREIGN": "Name another directory with `--store`, or make a store of this one "
         "with `--init`",
         "E_STORE_OVERLAP": "Name another store with `--store`, or another source",
+        "E_SYNC": "A model is a table `[[model]]` with `name`, `source`, and options of "
+        "`ingot create`",
+        "E_SYNC_LOCK": "Remove it: `ingot sync FILE` writes it again",
+        "E_SYNC_LOCKED": "`ingot sync FILE` without `--locked` makes and locks it",
+        "E_SYNC_MISSING": "`ingot help sync` has an example",
         "E_STRICT": "Give them a rule (`--rule 'NAME=keep'`), or leave `--strict` out",
     }
 )

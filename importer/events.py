@@ -47,6 +47,18 @@ class Fetched(NamedTuple):
     seconds: float
 
 
+class ModelBegun(NamedTuple):
+    """One of several models is begun.
+
+    Attributes:
+        number: of the model, from 1 on.
+    """
+
+    name: str
+    number: int
+    total: int
+
+
 class Scanned(NamedTuple):
     """The source's headers were read.
 
@@ -158,7 +170,8 @@ class Published(NamedTuple):
 
 
 Event = (
-    Fetching
+    ModelBegun
+    | Fetching
     | Received
     | Fetched
     | Scanned

@@ -117,7 +117,7 @@ def import_model(
     threads = affordable(request.threads, request.max_memory, quantizes=plan.quantizes)
     jobs = plan.jobs
     reuse = Reuse(store, plan, trusts=not request.rehash)
-    known = _known(plan, store, reuse)
+    known = known_blobs(plan, store, reuse)
     sizes = [job.nbytes for job, ref in zip(jobs, known, strict=True) if ref is None]
     check_space(store, sizes)
     check_readable(
@@ -141,7 +141,7 @@ def import_model(
             allow_nonfinite=plan.recipe.allow_nonfinite,
         )
         written = write(jobs, known=known)
-        layers = [_layer(job, done.ref) for job, done in zip(jobs, written, strict=True)]
+        layers = [layer_of(job, done.ref) for job, done in zip(jobs, written, strict=True)]
         use = inherited(request.use, plan.inventory.words)
         documents = [configured(config_bytes(plan), use)]
         quality: tuple[Quality, ...] = ()
@@ -158,6 +158,7 @@ def import_model(
         manifest = Manifest(Layer(CONFIG_MEDIA_TYPE, config.digest, config.size), tuple(layers))
         check_sources(store, writer, plan.inventory.all_files, threads)
         request.check_name(store)
+        request.check_manifest(manifest)
         try:
             published = writer.publish(request.name, manifest, origin)
         except BlobsGoneError as error:
@@ -192,12 +193,13 @@ def _with_attachments(plan: Plan, request: ImportRequest) -> Plan:
 
 def new_jobs(plan: Plan, store: Store, *, trusts: bool = True) -> list[Job]:
     """Return the jobs whose blobs the store is not known to have; reads no source."""
-    known = _known(plan, store, Reuse(store, plan, trusts=trusts))
+    known = known_blobs(plan, store, Reuse(store, plan, trusts=trusts))
     return [job for job, ref in zip(plan.jobs, known, strict=True) if ref is None]
 
 
-def _known(plan: Plan, store: Store, reuse: Reuse) -> list[BlobRef | None]:
+def known_blobs(plan: Plan, store: Store, reuse: Reuse | None = None) -> list[BlobRef | None]:
     """Return for each job the blob that the store is known to have, or None."""
+    reuse = reuse or Reuse(store, plan)
     known = reuse.present(plan.jobs)
     if plan.inventory.model is None:
         return known
@@ -253,7 +255,8 @@ def _origin(request: ImportRequest, plan: Plan) -> Path | None:
     return plan.inventory.root
 
 
-def _layer(job: Job, ref: BlobRef) -> Layer:
+def layer_of(job: Job, ref: BlobRef) -> Layer:
+    """Return the layer that a manifest has for the blob of a job."""
     if isinstance(job, FilePlan):
         return Layer(job.media_type, ref.digest, ref.size, job.layer_name)
     if job.is_group:

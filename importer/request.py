@@ -10,8 +10,8 @@ from typing import Final, NamedTuple, Never
 from importer.recipes.options import QuantizeOptions
 from importer.recipes.recipe import PLAIN, Recipe
 from importer.sources.location import Source, StoredModel
-from store import ModelName, Store
-from store.errors import UsageError
+from store import Digest, Manifest, ModelName, Store
+from store.errors import DiffersError, UsageError
 
 
 class Message(NamedTuple):
@@ -65,6 +65,7 @@ class ImportRequest(NamedTuple):
         strict: refuse a plan in which a tensor does not fit its rule.
         report: measure the quantized tensors, and store what was found.
         clobber: whether the name may stand for a model already.
+        expected: the digest that the manifest has to get, or None.
         as_arrays: keep quantized weights as the arrays that they are stored as, as models of
             earlier versions have them.
         use: how the model is used, beside what its files say.
@@ -83,6 +84,7 @@ class ImportRequest(NamedTuple):
     strict: bool = False
     report: bool = False
     clobber: bool = True
+    expected: Digest | None = None
     as_arrays: bool = False
     unpack: bool = False
     use: Use = NO_USE
@@ -93,6 +95,15 @@ class ImportRequest(NamedTuple):
     def takes_apart(self) -> bool:
         """Whether tensors are wanted, and not files that programs load as they are."""
         return self.unpack or self.recipe not in (PLAIN, QuantizeOptions())
+
+    def check_manifest(self, manifest: Manifest) -> None:
+        """Raise DiffersError where a manifest is not the one that was expected."""
+        found = Digest.of(manifest.to_bytes()) if self.expected is not None else None
+        if found is not None and self.expected is not None and found != self.expected:
+            raise DiffersError(
+                f"the manifest would be {found.short}, expected {self.expected.short}",
+                code="E_SYNC_LOCKED",
+            )
 
     def check_name(self, store: Store) -> None:
         """Raise UsageError where the name stands for a model and must not."""

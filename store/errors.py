@@ -95,6 +95,12 @@ class AuthError(IngotError):
     exit_code = 11
 
 
+class DiffersError(IngotError):
+    """What was to be the same is not."""
+
+    exit_code = 12
+
+
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 

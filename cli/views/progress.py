@@ -23,6 +23,7 @@ from importer.events import (
     Listener,
     Measured,
     Measuring,
+    ModelBegun,
     NoKernels,
     Planned,
     Published,
@@ -133,6 +134,7 @@ class _Events:
 _STEPS: Final = (Received, Wrote, BlobDone, Measured, Verified, Compared)
 """Events that come by the thousand; how far it is stands for them."""
 _NAMES: Final = {
+    ModelBegun: "model",
     Fetching: "fetching",
     Fetched: "fetched",
     Scanned: "scanned",
@@ -152,6 +154,7 @@ def _plain(value: object) -> object:
 def _document(state: State) -> dict[str, object]:
     left = state.seconds_left
     return {
+        "model": state.model,
         "phase": state.phase,
         "step": state.step,
         "steps": len(state.phases),
@@ -189,6 +192,8 @@ def _tell_interrupted(state: State) -> None:
 def _tell(event: Event) -> None:  # noqa: C901 - one case for each event
     """Say what should be read wherever progress is shown."""
     match event:
+        case ModelBegun(name, number, total):
+            talk(f"[{number}/{total}] {name}")
         case Fetching(source, commit, files, nbytes):
             what = f"{count(files, 'file')} ({size(nbytes)})" if files else "nothing"
             talk(f"fetching {what} of {printable(source)} at {commit[:_COMMIT_DIGITS]}")

@@ -64,7 +64,8 @@ def line_of(state: State, width: int, *, has_blocks: bool = True) -> str:
     """Return the picture, at most so wide: fields of fixed widths, the name last and cut."""
     longest = max(map(len, state.phases), default=0)
     steps = f"{state.step}/{len(state.phases)} " if len(state.phases) > 1 else ""
-    parts = [f"{steps}{state.phase.ljust(longest)}"]
+    model = f"model {state.model}  " if state.model else ""
+    parts = [f"{model}{steps}{state.phase.ljust(longest)}"]
     if state.nbytes:
         if width >= _WITH_BAR:
             parts.append(_bar(state.share, has_blocks=has_blocks))

@@ -16,6 +16,7 @@ from importer.events import (
     Fetching,
     Measured,
     Measuring,
+    ModelBegun,
     Planned,
     Published,
     Received,
@@ -50,6 +51,7 @@ class State:
         nbytes: of the phase, 0 where that is not known.
         nbytes_done: of these.
         name: of what was worked on last.
+        model: which of several, such as `2/5`, or empty.
     """
 
     def __init__(
@@ -61,7 +63,7 @@ class State:
         self.items = self.items_done = 0
         self.noun = "blob"
         self.nbytes = self.nbytes_done = 0
-        self.name = ""
+        self.name = self.model = ""
         self._clock = clock
         self._started = clock()
         self._new = 0
@@ -98,6 +100,9 @@ class State:
     def take(self, event: Event) -> None:  # noqa: C901, PLR0912 - one case for each event
         """Take what was reported."""
         match event:
+            case ModelBegun(_, number, total):
+                self.model = f"{number}/{total}" if total > 1 else ""
+                self._enter(self.phases[0])
             case Fetching(_, _, files, nbytes):
                 self._enter(FETCHING, files, nbytes, "file")
             case Received(name, nbytes, is_new):

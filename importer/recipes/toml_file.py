@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -23,7 +21,7 @@ from importer.recipes.calibrate import NOTHING, Calibrate
 from importer.recipes.depths import Layers, ranges
 from importer.recipes.recipe import Misaligned, Recipe
 from importer.recipes.rule import Origin, Rule
-from importer.recipes.toml_table import Table, bad_recipe
+from importer.recipes.toml_table import Table, bad_recipe, document_of
 from store import limits
 from store.errors import InputError, NotFoundError
 from store.text import did_you_mean, printable
@@ -33,8 +31,6 @@ REQUESTED: Final = "requested"
 
 _PRESETS: Final = Path(__file__).parent / "presets"
 _LARGEST: Final = 1 << 16
-_LONG_KEY: Final = re.compile(r"(?<![\w'\"-])(?:[\w'\"-]++[ \t]*+\.[ \t]*+){64}")
-"""A key of so many parts; `tomllib` takes 40 s for one of 30 000 (quadratic in its parts)."""
 _CONDITIONS: Final = ("architecture", "class", "format", "kind", "type")
 STACKED, PACKED, ALLOW = "stacked", "packed", "allow"
 
@@ -171,15 +167,7 @@ def _any_matches(globs: Sequence[str], words: Sequence[str]) -> bool:
 
 
 def _parse(name: str, data: bytes, *, is_preset: bool, place: str = "") -> RecipeTemplate:
-    told = place or name
-    try:
-        text = data.decode()
-        if _LONG_KEY.search(text):
-            bad_recipe(told, "a key has 64 parts or more")
-        document = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        # A ValueError of Python itself: an integer of more than 4300 digits.
-        bad_recipe(told, str(error))
+    document = document_of(data, lambda why: bad_recipe(place or name, why))
     return read_document(name, document, is_preset=is_preset, place=place)
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NoReturn
+import re
+import tomllib
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NoReturn
 
 from importer.codecs.spec import Target, parse_target
 from store.errors import InputError, UsageError
 from store.text import did_you_mean, printable
+
+_LONG_KEY: Final = re.compile(r"(?<![\w'\"-])(?:[\w'\"-]++[ \t]*+\.[ \t]*+){64}")
+"""A key of so many parts; `tomllib` takes 40 s for one of 30 000 (quadratic in its parts)."""
 
 
 class Table:
@@ -15,7 +20,12 @@ class Table:
 
     Every method that takes a key returns its value, or the default, and raises InputError
     where the value is of another kind.
+
+    Attributes:
+        what: the file is to be.
     """
+
+    what = "recipe"
 
     def __init__(self, name: str, where: str, values: object) -> None:
         self._name, self._where = name, where
@@ -74,8 +84,8 @@ class Table:
 
     def table(self, key: str, known: Sequence[str]) -> Table:
         """Return a table that has no keys but the known ones."""
-        found = Table(self._name, f"{self._where}{key}: ", self._get(key, {}))
-        found._read.update(known)
+        found = type(self)(self._name, f"{self._where}{key}: ", self._get(key, {}))
+        found._read.update(known)  # noqa: SLF001 - of this class
         found.end()
         return found
 
@@ -98,7 +108,7 @@ class Table:
         if unknown := set(self._values) - self._read:
             wrong, known = min(unknown), sorted(self._read)
             self.bad(
-                f"`{printable(wrong)}` is not a key of a recipe, expected one of "
+                f"`{printable(wrong)}` is not a key of a {self.what}, expected one of "
                 f"{', '.join(known)}",
                 did_you_mean(wrong, known),
             )
@@ -110,6 +120,18 @@ class Table:
     def _get(self, key: str, default: object) -> Any:  # noqa: ANN401 - checked by the callers
         self._read.add(key)
         return self._values.get(key, default)
+
+
+def document_of(data: bytes, bad: Callable[[str], NoReturn]) -> dict[str, Any]:
+    """Return a TOML document; `bad` is called with what is wrong with it."""
+    try:
+        text = data.decode()
+        if _LONG_KEY.search(text):
+            bad("a key has 64 parts or more")
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        # A ValueError of Python itself: an integer of more than 4300 digits.
+        bad(str(error))
 
 
 def bad_recipe(name: str, what: str, hint: str | None = None) -> NoReturn:

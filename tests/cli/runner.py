@@ -29,6 +29,7 @@ COMMANDS = (
     "df",
     "cp",
     "rm",
+    "sync",
     "export",
     "diff",
     "verify",

@@ -8,7 +8,7 @@ import shlex
 import pytest
 import typer.main
 
-from cli.main import make_app
+from cli.app import make_app
 from cli.views.help import EXIT_CODES
 from tests.cli.runner import COMMANDS, run
 from tests.importer.builders import REPOSITORY

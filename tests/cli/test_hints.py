@@ -6,8 +6,8 @@ from string import Formatter
 import pytest
 import typer.main
 
+from cli.app import make_app
 from cli.hints import HINTS, hint_for
-from cli.main import make_app
 from store.errors import InputError, UsageError
 from tests.cli.runner import COMMANDS
 from tests.importer.builders import REPOSITORY

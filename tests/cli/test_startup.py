@@ -8,7 +8,7 @@ import sys
 import pytest
 import typer.main
 
-from cli.main import make_app
+from cli.app import make_app
 from tests.cli.runner import environment
 from tests.importer.builders import MODELS
 

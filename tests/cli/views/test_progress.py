@@ -321,6 +321,7 @@ def test_an_event_says_how_far_it_is(capsys):
     assert far[1].keys() == {
         "schema",
         "event",
+        "model",
         "phase",
         "step",
         "steps",

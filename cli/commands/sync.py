@@ -1,0 +1,116 @@
+"""`ingot sync`: make the store hold what a list says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.commands.options import (
+    InitOpt,
+    JobsOpt,
+    JsonOpt,
+    MaxMemoryOpt,
+    ProgressOpt,
+    StoreOpt,
+    memory,
+    open_store,
+    threads,
+)
+from cli.views.progress_style import Style
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from importer.sync.sync import Synced, SyncOptions
+
+
+def sync(
+    path: Annotated[str, typer.Argument(metavar="FILE", help="A TOML file that lists models.")],
+    locked: Annotated[
+        bool,
+        typer.Option(
+            "--locked",
+            help="Keep FILE.lock as it is, and fail if anything would differ from it.",
+        ),
+    ] = False,
+    upgrade: Annotated[
+        bool,
+        typer.Option(
+            "--upgrade", help="Ask the Hub again what revisions stand for, whatever is locked."
+        ),
+    ] = False,
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Remove the names that the list does not have.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be done, and do nothing.")
+    ] = False,
+    jobs: JobsOpt = None,
+    max_memory: MaxMemoryOpt = None,
+    init: InitOpt = False,
+    progress: ProgressOpt = Style.AUTO,
+    store: StoreOpt = None,
+    json: JsonOpt = False,
+) -> None:
+    """Make the models that a list has and the store lacks, or has otherwise.
+
+    A list is a TOML file with a table for each model: [[model]] with name, source, and what
+    `ingot create` takes: revision, variant, quantize, group_size, recipe, rules, embedding,
+    lm_head, vision, experts, on_misaligned, allow_nonfinite, strict, report, unpack. FILE.lock
+    gets the commits and manifests that came out.
+
+    Example: ingot sync models.toml
+    Example: ingot sync models.toml --locked
+    """
+    from cli.views.console import out, out_json
+    from cli.views.progress import listening
+    from cli.views.progress_state import FETCHING, READING, WRITING
+    from importer.sync.sync import SyncOptions
+    from importer.sync.sync import sync as synced
+    from store.errors import UsageError
+
+    if locked and upgrade:
+        message = "`--locked` and `--upgrade` contradict each other"
+        raise UsageError(message, code="E_USAGE", hint="Leave one of them out")
+    options = SyncOptions(locked, upgrade, prune, dry_run, threads(jobs), memory(max_memory))
+    with (
+        open_store(store, may_init=init) as opened,
+        listening(progress, (FETCHING, READING, WRITING)) as listen,
+    ):
+        done = synced(Path(path), opened, options, listen)
+    if json:
+        out_json("sync", _document(done, options))
+    else:
+        out(_lines(done, options))
+
+
+def _lines(done: Synced, options: SyncOptions) -> Iterator[str]:
+    for one in done.models:
+        would = "would be " if options.dry_run and one.action != "unchanged" else ""
+        digest = f" {one.digest}" if one.digest is not None else ""
+        commit = f" at {one.commit[:12]}" if one.commit else ""
+        yield f"{would}{one.action}: {one.name}{digest}{commit}"
+    for name in done.unlisted:
+        if name in done.removed:
+            yield f"{'would be ' if options.dry_run else ''}removed: {name}"
+        else:
+            yield f"not listed: {name}"
+
+
+def _document(done: Synced, options: SyncOptions) -> dict[str, object]:
+    return {
+        "dry_run": options.dry_run,
+        "models": [
+            {
+                "name": str(one.name),
+                "action": str(one.action),
+                "digest": str(one.digest) if one.digest is not None else None,
+                "commit": one.commit,
+            }
+            for one in done.models
+        ],
+        "unlisted": [str(name) for name in done.unlisted],
+        "removed": [str(name) for name in done.removed],
+    }

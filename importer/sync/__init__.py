@@ -1,0 +1,1 @@
+"""Lists of models: what a store should hold, and what it was made of."""

@@ -1,0 +1,187 @@
+"""A list of models as a TOML file, read strictly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple, NoReturn
+
+from importer.recipes.options import parse_options
+from importer.recipes.recipe import Misaligned
+from importer.recipes.toml_table import Table, document_of
+from importer.request import ImportRequest
+from importer.sources.location import HubRepository, Source, StoredModel, parse_source
+from store import ModelName
+from store.errors import IngotError, InputError, NotFoundError
+from store.text import printable
+
+_LARGEST: Final = 1 << 20
+_TEXTS: Final = (
+    "revision",
+    "variant",
+    "quantize",
+    "recipe",
+    "embedding",
+    "lm_head",
+    "vision",
+    "experts",
+    "on_misaligned",
+)
+_FLAGS: Final = ("allow_nonfinite", "strict", "report", "unpack")
+
+
+class Listed(NamedTuple):
+    """A model of a list.
+
+    Attributes:
+        name: that it gets.
+        source: as the list spells it.
+        options: everything else that the list says of it, by key.
+        directory: that relative paths are from.
+    """
+
+    name: ModelName
+    source: str
+    options: Mapping[str, Any]
+    directory: Path
+
+    def request(
+        self, commit: str | None = None, threads: int = 1, max_memory: int | None = None
+    ) -> ImportRequest:
+        """Return the import that makes it.
+
+        Args:
+            commit: that a revision of the Hub stands for, or None for what it stands for now.
+            threads: that write blobs.
+            max_memory: in bytes, or None.
+
+        Raises:
+            UsageError: a word is not what it should be.
+            NotFoundError: there is no such recipe.
+        """
+        given = self.options
+        recipe = given.get("recipe")
+        if recipe is not None and (self.directory / recipe).is_file():
+            recipe = str(self.directory / recipe)
+        experts, misaligned = given.get("experts"), given.get("on_misaligned")
+        asked = parse_options(
+            given.get("quantize"),
+            group_size=given.get("group_size"),
+            recipe=recipe,
+            rules=given.get("rules", ()),
+            roles={
+                "embedding": given.get("embedding"),
+                "lm-head": given.get("lm_head"),
+                "vision": given.get("vision"),
+            },
+            misaligned=Misaligned(misaligned) if misaligned else None,
+            stacked=None if experts is None else experts == "stacked",
+            allow_nonfinite=given.get("allow_nonfinite", False),
+        )
+        return ImportRequest(
+            self.name,
+            self._place(commit),
+            asked,
+            variant=given.get("variant"),
+            threads=threads,
+            max_memory=max_memory,
+            strict=given.get("strict", False),
+            report=given.get("report", False),
+            unpack=given.get("unpack", False),
+        )
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether it comes from the Hub, where a commit never changes."""
+        return isinstance(self._place(None), HubRepository)
+
+    def _place(self, commit: str | None) -> Source:
+        source = Path(self.source).expanduser() if self.source.startswith("~") else None
+        place = source or parse_source(self.source, _stored, self.directory)
+        if not isinstance(place, HubRepository):
+            return place
+        revision = commit or self.options.get("revision") or place.revision
+        return HubRepository.checked(place.repository, revision)._replace(variant=place.variant)
+
+
+def _stored(text: str) -> ModelName | None:
+    """Take a word that is not a path for the name of a model, which may be made before."""
+    try:
+        return ModelName.parse(text)
+    except IngotError:
+        return None
+
+
+def read_listing(path: Path) -> tuple[Listed, ...]:
+    """Read a list of models.
+
+    Raises:
+        NotFoundError: there is no such file.
+        InputError: it is not a list of models.
+    """
+    name = str(path)
+    try:
+        with path.open("rb") as file:
+            data = file.read(_LARGEST + 1)
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError) as error:
+        message = f"there is no list of models `{printable(name)}`"
+        raise NotFoundError(message, code="E_SYNC_MISSING") from error
+    if len(data) > _LARGEST:
+        bad_listing(name, f"it has more than {_LARGEST} bytes")
+    table = _ListTable(name, "", document_of(data, lambda why: bad_listing(name, why)))
+    listed = [
+        _listed(_ListTable(name, f"model {number}: ", row), path.parent)
+        for number, row in enumerate(table.tables("model"), 1)
+    ]
+    table.end()
+    if not listed:
+        bad_listing(name, "it has no [[model]]")
+    seen: dict[str, ModelName] = {}
+    for one in listed:
+        if (twin := seen.setdefault(str(one.name).lower(), one.name)) is not one.name:
+            bad_listing(name, f"`{twin}` is listed twice")
+    return tuple(listed)
+
+
+def bad_listing(name: str, what: str, hint: str | None = None) -> NoReturn:
+    """Raise InputError: a file is not a list of models."""
+    raise InputError(
+        f"list `{printable(name)}`: {printable(what, 300)}", code="E_SYNC", hint=hint
+    )
+
+
+class _ListTable(Table):
+    """A table of a list."""
+
+    what = "list of models"
+
+    def bad(self, what: str, hint: str | None = None) -> NoReturn:
+        bad_listing(self._name, self._where + what, hint)
+
+
+def _listed(table: _ListTable, directory: Path) -> Listed:
+    name, source = table.text("name", ""), table.text("source", "")
+    if not name or not source:
+        table.bad("expected `name` and `source`")
+    options: dict[str, Any] = {key: table.text(key, "") for key in _TEXTS}
+    options["group_size"] = table.integer("group_size", 0)
+    options["rules"] = list(table.texts("rules"))
+    options |= {key: table.boolean(key, default=False) for key in _FLAGS}
+    for key, words in (
+        ("experts", {"packed", "stacked"}),
+        ("on_misaligned", {*map(str, Misaligned)}),
+    ):
+        if options[key]:
+            table.word(key, "", words)
+    table.end()
+    try:
+        parsed = ModelName.parse(name)
+        found = Listed(parsed, source, {k: v for k, v in options.items() if v}, directory)
+        place = found.request().source
+    except IngotError as error:
+        table.bad(str(error), error.hint)
+    if found.options.get("revision") and not isinstance(place, HubRepository):
+        table.bad("`revision` belongs to a source on the Hub")
+    if isinstance(place, StoredModel) and place.name == parsed:
+        table.bad(f"`{parsed}` is made of itself")
+    return found

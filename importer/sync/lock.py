@@ -1,0 +1,106 @@
+"""The lock of a list: what each model was made of, and the manifest that it got."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from importer.sync.listing import Listed
+from store import Digest
+from store.errors import IngotError, InputError
+from store.json import JsonError, loads
+from store.text import printable
+
+_SCHEMA: Final = "ingot.lock/1"
+_LARGEST: Final = 1 << 24
+
+
+class Locked(NamedTuple):
+    """What a model of a list was made of.
+
+    Attributes:
+        source: as the list spelled it.
+        options: as the list said.
+        commit: that the revision stood for, or None where the source is not on the Hub.
+        manifest: that the name got.
+    """
+
+    source: str
+    options: Mapping[str, Any]
+    commit: str | None
+    manifest: Digest
+
+    def is_of(self, listed: Listed) -> bool:
+        """Return whether the list still asks for the same."""
+        return (self.source, dict(self.options)) == (listed.source, dict(listed.options))
+
+
+def path_of_lock(listing: Path) -> Path:
+    """Return where the lock of a list is: beside it."""
+    return listing.with_name(f"{listing.name}.lock")
+
+
+def read_lock(path: Path) -> dict[str, Locked]:
+    """Read a lock, by the names of models; one that is not there locks nothing.
+
+    Raises:
+        InputError: the file is not a lock.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(_LARGEST)
+    except FileNotFoundError:
+        return {}
+    try:
+        document: Any = loads(data)
+        if document["schema"] != _SCHEMA:
+            raise ValueError(f"schema `{document['schema']}`")  # noqa: TRY301 - told as the others
+        return {str(row["name"]): _locked(row) for row in document["models"]}
+    except (ValueError, KeyError, TypeError, JsonError, IngotError) as error:
+        raise InputError(
+            f"`{printable(str(path))}` is not a lock of a list of models: "
+            f"{printable(str(error), 200)}",
+            code="E_SYNC_LOCK",
+        ) from error
+
+
+def write_lock(path: Path, models: Iterable[tuple[Listed, Locked]]) -> None:
+    """Write a lock, or leave the one that is there where it says the same already.
+
+    The file is renamed into its place: nobody ever reads half of it.
+    """
+    rows = [
+        {
+            "name": str(listed.name),
+            "source": locked.source,
+            "options": dict(sorted(locked.options.items())),
+            "commit": locked.commit,
+            "manifest": str(locked.manifest),
+        }
+        for listed, locked in sorted(models, key=lambda pair: str(pair[0].name))
+    ]
+    document = {"schema": _SCHEMA, "models": rows}
+    data = (json.dumps(document, indent=2) + "\n").encode()
+    if path.is_file() and path.read_bytes() == data:
+        return
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with partial.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.rename(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _locked(row: dict[str, Any]) -> Locked:
+    commit = row["commit"]
+    if not isinstance(row["options"], dict) or not isinstance(commit, str | None):
+        raise TypeError("options or a commit of another kind")
+    return Locked(
+        str(row["source"]), row["options"], commit, Digest.parse(str(row["manifest"]))
+    )

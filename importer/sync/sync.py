@@ -1,0 +1,210 @@
+"""Make a store hold what a list says: what is missing or differs is made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import StrEnum, unique
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from importer.events import Listener, ModelBegun, silent
+from importer.modelfile.layers import configured, inherited
+from importer.models.config import config_bytes
+from importer.pipeline import import_model, known_blobs, layer_of, plan_import
+from importer.planning.plan import Plan
+from importer.request import ImportRequest
+from importer.sources.location import StoredModel
+from importer.sync.listing import Listed, read_listing
+from importer.sync.lock import Locked, path_of_lock, read_lock, write_lock
+from store import Digest, Layer, MediaType, ModelName, Store
+from store.errors import DiffersError, IngotError
+from store.text import printable
+
+
+@unique
+class Action(StrEnum):
+    """What became of a model of a list, or would."""
+
+    MADE = "made"
+    REPLACED = "replaced"
+    UNCHANGED = "unchanged"
+
+
+class Outcome(NamedTuple):
+    """What became of a model.
+
+    Attributes:
+        digest: of the manifest that the name has, or None where it would only be made.
+        commit: that it was made of, of a source on the Hub.
+    """
+
+    name: ModelName
+    action: Action
+    digest: Digest | None
+    commit: str | None
+
+
+class Synced(NamedTuple):
+    """What became of a list.
+
+    Attributes:
+        models: in the order of the list.
+        unlisted: names in the store that the list does not have.
+        removed: those of them that were removed, or would be.
+    """
+
+    models: tuple[Outcome, ...]
+    unlisted: tuple[ModelName, ...]
+    removed: tuple[ModelName, ...]
+
+
+class SyncOptions(NamedTuple):
+    """How to make a store hold what a list says.
+
+    Attributes:
+        locked: whether the lock has to say all that the list does, and stays as it is.
+        upgrade: whether revisions of the Hub are asked for again.
+        prune: whether names are removed that are not listed.
+        dry_run: whether only to tell.
+        threads: that write blobs.
+        max_memory: in bytes, or None.
+    """
+
+    locked: bool = False
+    upgrade: bool = False
+    prune: bool = False
+    dry_run: bool = False
+    threads: int = 1
+    max_memory: int | None = None
+
+
+def sync(
+    listing: Path, store: Store, options: SyncOptions, listen: Listener = silent
+) -> Synced:
+    """Make the models of a list that are missing or differ, and lock what they were made of.
+
+    Raises:
+        DiffersError: the lock does not say what the list says, or what it says is not what
+            comes out; the names are as they were.
+        IngotError: a model cannot be made; those before it are, and the lock is as it was.
+    """
+    listed = read_listing(listing)
+    lock = read_lock(path_of_lock(listing))
+    if options.locked:
+        _check_locked(listed, lock)
+    run = _Run(store, options, listen)
+    outcomes: list[Outcome] = []
+    for number, one in enumerate(listed, 1):
+        listen(ModelBegun(str(one.name), number, len(listed)))
+        entry = lock.get(str(one.name))
+        try:
+            outcomes.append(run.one(one, entry if entry and entry.is_of(one) else None))
+        except IngotError as error:
+            error.args = (f"`{one.name}`: {error}",)
+            raise
+    wanted = {str(one.name).lower() for one in listed}
+    unlisted = tuple(name for name in _names(store) if str(name).lower() not in wanted)
+    removed = unlisted if options.prune else ()
+    if not options.dry_run:
+        if removed:
+            store.remove(removed)
+        if not options.locked:
+            write_lock(path_of_lock(listing), _locks(listed, outcomes))
+    return Synced(tuple(outcomes), unlisted, removed)
+
+
+class _Run:
+    """One call: what it was given, and how it makes one model."""
+
+    def __init__(self, store: Store, options: SyncOptions, listen: Listener) -> None:
+        self._store: Final = store
+        self._options: Final = options
+        self._listen: Final = listen
+        self._coming: Final[set[ModelName]] = set()
+
+    def one(self, listed: Listed, entry: Locked | None) -> Outcome:
+        """Make a model, or tell what making it would do.
+
+        Args:
+            listed: what the list says of it.
+            entry: what the lock says of it, where that still is what the list says.
+        """
+        options, store = self._options, self._store
+        there = store.catalog.find(listed.name)
+        current = there.digest if there is not None else None
+        keeps = entry is not None and not options.upgrade
+        if keeps and entry is not None and current == entry.manifest and listed.is_remote:
+            # A commit never changes: nothing has to be asked or read.
+            return Outcome(listed.name, Action.UNCHANGED, current, entry.commit)
+        commit = entry.commit if keeps and entry is not None else None
+        request = listed.request(commit, options.threads, options.max_memory)
+        if options.locked and entry is not None:
+            request = request._replace(expected=entry.manifest)
+        action = Action.MADE if current is None else Action.REPLACED
+        source = request.source
+        if isinstance(source, StoredModel) and source.name in self._coming:
+            # In a dry run what it is made of is not there yet.
+            self._coming.add(listed.name)
+            return Outcome(listed.name, action, None, None)
+        plan = plan_import(request, store, self._listen, only_headers=options.dry_run)
+        commit = plan.inventory.origin.commit if plan.inventory.origin is not None else None
+        if current is not None and _is_made(request, plan, store):
+            return Outcome(listed.name, Action.UNCHANGED, current, commit)
+        if options.dry_run:
+            self._coming.add(listed.name)
+            return Outcome(listed.name, action, None, commit)
+        result = import_model(request, plan, store, self._listen)
+        if result.digest == current:
+            action = Action.UNCHANGED
+        return Outcome(listed.name, action, result.digest, commit)
+
+
+def _is_made(request: ImportRequest, plan: Plan, store: Store) -> bool:
+    """Return whether the name has what the plan would make, without making it."""
+    there = store.catalog.find(request.name)
+    refs = known_blobs(plan, store)
+    if there is None or any(ref is None for ref in refs):
+        return False
+    manifest = there.parse()
+    use = inherited(request.use, plan.inventory.words)
+    if manifest.config.digest != Digest.of(configured(config_bytes(plan), use)):
+        return False
+    layers = [layer_of(job, ref) for job, ref in zip(plan.jobs, refs, strict=True) if ref]
+    kinds = {layer.media_type for layer in layers} | {str(MediaType.TENSOR)}
+    has_report = any(layer.media_type == MediaType.QUALITY for layer in manifest.layers)
+    return {*map(_identity, layers)} == {
+        _identity(layer) for layer in manifest.layers if layer.media_type in kinds
+    } and (request.report and plan.quantizes) == has_report
+
+
+def _identity(layer: Layer) -> tuple[str, Digest, str]:
+    return layer.media_type, layer.digest, layer.name
+
+
+def _check_locked(listed: Sequence[Listed], lock: dict[str, Locked]) -> None:
+    names = {str(one.name) for one in listed}
+    for one in listed:
+        entry = lock.get(str(one.name))
+        if entry is None:
+            raise _differs(f"`{one.name}` is listed, and the lock does not have it")
+        if not entry.is_of(one):
+            raise _differs(f"`{one.name}` is listed otherwise than the lock has it")
+    if more := sorted(lock.keys() - names):
+        raise _differs(f"the lock has `{printable(more[0])}`, which is not listed")
+
+
+def _differs(what: str) -> DiffersError:
+    return DiffersError(what, code="E_SYNC_LOCKED")
+
+
+def _locks(
+    listed: Sequence[Listed], outcomes: Sequence[Outcome]
+) -> Iterator[tuple[Listed, Locked]]:
+    for one, done in zip(listed, outcomes, strict=True):
+        assert done.digest is not None, "it was made"
+        yield one, Locked(one.source, one.options, done.commit, done.digest)
+
+
+def _names(store: Store) -> list[ModelName]:
+    names = (entry.name for entry in store.catalog.entries())
+    return sorted((name for name in names if name is not None), key=str)
