@@ -14,7 +14,6 @@ import re
 import stat
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -23,12 +22,12 @@ from store.status import Free, Kind, Status, kind_of_entry, status_from
 Buffer = bytes | bytearray | memoryview
 
 
-@dataclass(slots=True)
 class File:
     """An open file."""
 
-    path: Path
-    descriptor: int
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path: Final = path
+        self.descriptor = descriptor
 
 
 class FileSystem:

@@ -58,7 +58,8 @@ def loads(data: bytes, *, floats: bool = False, constants: bool = False) -> Json
         # An integer of more than 4300 digits is a ValueError and not a JSONDecodeError.
         code = "E_JSON" if isinstance(error, json.JSONDecodeError) else "E_JSON_NUMBER"
         raise JsonError(str(error).split(";")[0], code) from error
-    _check_depth(value)
+    if text.count("{") + text.count("[") > limits.JSON_DEPTH:
+        _check_depth(value)
     if "\\u" in text:
         _check_surrogates(value)
     return value

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 # Up to 18 digits: Python refuses to read 4301, and no model has so many layers.
 _NUMBER = re.compile(r"(?<![^./])(?:0|[1-9][0-9]{0,17})(?![^./])")
@@ -20,8 +19,7 @@ class _Named(Protocol):
 _Tensor = TypeVar("_Tensor", bound=_Named)
 
 
-@dataclass(frozen=True, slots=True)
-class Row(Generic[_Tensor]):
+class Row(NamedTuple, Generic[_Tensor]):
     """Tensors that differ in numbers alone.
 
     Attributes:

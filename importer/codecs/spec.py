@@ -108,8 +108,7 @@ QUANT_TYPES: Final[dict[str, QuantSpec]] = {
 """Every type by name, with its default group size; one line each."""
 
 
-@dataclass(frozen=True, slots=True)
-class FloatType:
+class FloatType(NamedTuple):
     """A plain float type: values are rounded to the nearest, ties to even.
 
     Attributes:

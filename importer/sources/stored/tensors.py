@@ -89,6 +89,8 @@ def _plain(layer: Layer) -> StoredTensor | None:
     if dtype is None or shape is None or dtype not in ITEM_BITS:
         return None
     nbytes = data_bytes(dtype, shape)
+    if layer.size < nbytes:  # quantized, most likely
+        return None
     headers = [encode_header([(key, dtype, shape, nbytes)]) for key in plain_keys(layer.name)]
     if all(layer.size != len(header) + nbytes for header in headers):
         return None
@@ -148,8 +150,9 @@ def stored_type(tensor: BlobTensor) -> QuantSpec:
     weight, scale = tensor.weight, tensor.parts[SCALE]
     if tensor.quant_type is not None and tensor.quant_type in QUANT_TYPES:
         spec = QUANT_TYPES[tensor.quant_type]
-        group_size = spec.group_size if tensor.group_size is None else tensor.group_size
-        return replace(spec, group_size=group_size)
+        if tensor.group_size in {None, spec.group_size}:
+            return spec
+        return replace(spec, group_size=tensor.group_size)
     words, scales = (entry.shape[-1] if entry.shape else 0 for entry in (weight, scale))
     if scale.dtype == "U8":
         guesses = [(spec.name, spec.group_size) for spec in _FLOATS]
