@@ -83,6 +83,14 @@ def export(
             "--group-size", metavar="N", help="Group size of an int or AFQ type: 32, 64 or 128."
         ),
     ] = None,
+    imatrix: Annotated[
+        str | None,
+        typer.Option(
+            "--imatrix",
+            metavar="FILE",
+            help="With --to gguf, weigh columns by an importance matrix of llama-imatrix.",
+        ),
+    ] = None,
     recipe: Annotated[
         str | None,
         typer.Option(
@@ -141,8 +149,15 @@ def export(
     if size is not None and size < 1:
         raise UsageError(f"`--shard-size {shard_size}`: expected at least 1", code="E_USAGE")
     options = ExportOptions(
-        quantize, group_size, recipe, dtype.value.upper() if dtype else None, size
+        quantize,
+        group_size,
+        recipe,
+        dtype.value.upper() if dtype else None,
+        size,
+        imatrix=imatrix,
     )
+    if imatrix is not None and to is not Format.GGUF:
+        raise UsageError("`--imatrix` goes with `--to gguf` alone", code="E_USAGE")
     with contextlib.ExitStack() as stack:
         opened = stack.enter_context(open_store(store, is_durable=not no_fsync))
         listen = stack.enter_context(listening(progress))

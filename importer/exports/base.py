@@ -119,6 +119,7 @@ class ExportOptions:
         dtype: that every float gets: `F32`, `BF16` or `F16`; None for the source's.
         shard_size: bytes of tensors in a file at most, or None for the format's own.
         name: of the model, for formats that write it down.
+        imatrix: path of an importance matrix, or None.
     """
 
     quantize: str | None = None
@@ -127,6 +128,7 @@ class ExportOptions:
     dtype: str | None = None
     shard_size: int | None = None
     name: str = "model"
+    imatrix: str | None = None
 
 
 class ExportFormat(Protocol):

@@ -12,6 +12,7 @@ from importer.codecs.ggml.encoder import quantizer
 from importer.codecs.ggml.types import GgmlType
 from importer.codecs.plain import Plain
 from importer.codecs.registry import has_blocks, transcoder_for
+from importer.codecs.stacked import RecodeStack
 from importer.codecs.transcode import Copy, Gather, Recode
 from importer.codecs.views.every_other import EveryOther
 from importer.exports.base import ExportFile, Piece, Row, WritePlan
@@ -22,10 +23,15 @@ from importer.sources.roles import LeftOut
 
 
 class Typed(NamedTuple):
-    """A tensor of the file, and the type that it has there."""
+    """A tensor of the file, and the type that it has there.
+
+    Attributes:
+        importance: of the columns of each of its matrices, or None where all count alike.
+    """
 
     tensor: Tensor
     kind: GgmlType
+    importance: tuple[bytes, ...] | None = None
 
 
 def assemble(
@@ -43,7 +49,8 @@ def assemble(
         left_out: what the file does not have.
     """
     infos = [
-        TensorInfo(one.name, one.shape, kind.number, _nbytes(one, kind)) for one, kind in typed
+        TensorInfo(one.name, one.shape, kind.number, _nbytes(one, kind))
+        for one, kind, _ in typed
     ]
     head = encode_head(metadata, infos)
     offset = len(head)
@@ -51,8 +58,9 @@ def assemble(
     rows: list[Row] = []
     known: list[tuple[int, bytes]] = []
     path = f"{name}.gguf"
-    for (one, kind), info in zip(typed, infos, strict=True):
-        pieces += _pieces(one, kind, offset, info.nbytes)
+    for what, info in zip(typed, infos, strict=True):
+        one, kind, _ = what
+        pieces += _pieces(what, offset, info.nbytes)
         rows.append(Row(one.name, one.shape, one.before, kind.name, path, info.nbytes))
         if one.data:
             known.append((offset, one.data))
@@ -68,13 +76,17 @@ def _nbytes(tensor: Tensor, kind: GgmlType) -> int:
     return math.prod(tensor.shape[:-1]) * kind.row_nbytes(tensor.shape[-1])
 
 
-def _pieces(tensor: Tensor, kind: GgmlType, offset: int, nbytes: int) -> Iterator[Piece]:
+def _pieces(typed: Typed, offset: int, nbytes: int) -> Iterator[Piece]:
+    tensor, kind, importance = typed
     if not tensor.members:
         return
     share = nbytes // len(tensor.members)
     for number, member in enumerate(tensor.members):
         places = ((offset + share * number, share),)
-        transcoder = transcoder_to(kind, member.decoder)
+        own = importance
+        if importance is not None and len(importance) == len(tensor.members):
+            own = importance[number : number + 1]
+        transcoder = transcoder_to(kind, member.decoder, own)
         shape = member.shape
         if member.turn is not None:
             *outer, last = shape
@@ -88,8 +100,16 @@ def _pieces(tensor: Tensor, kind: GgmlType, offset: int, nbytes: int) -> Iterato
         yield Piece(tensor.name, shape, member.extents, transcoder, 0, places)
 
 
-def transcoder_to(kind: GgmlType, decoder: Decoder) -> Transcoder:
-    """Return what makes a type of GGML of arrays that a decoder reads."""
+def transcoder_to(
+    kind: GgmlType, decoder: Decoder, importance: tuple[bytes, ...] | None = None
+) -> Transcoder:
+    """Return what makes a type of GGML of arrays that a decoder reads.
+
+    Args:
+        kind: the type.
+        decoder: of one matrix, or of a stack.
+        importance: of the columns of each matrix, or None where all count alike.
+    """
     dtype = decoder.value_dtype
     if str(decoder) == kind.name and has_blocks(decoder):
         return transcoder_for(None, decoder)
@@ -97,4 +117,9 @@ def transcoder_to(kind: GgmlType, decoder: Decoder) -> Transcoder:
         if dtype == kind.name:
             return Copy(dtype) if isinstance(decoder, Plain) else Gather(decoder)
         return Recode(decoder, Cast(dtype, kind.name))
-    return Recode(decoder, quantizer(kind.name, dtype))
+    if importance is None:
+        return Recode(decoder, quantizer(kind.name, dtype))
+    encoders = tuple(quantizer(kind.name, dtype, one) for one in importance)
+    return (
+        Recode(decoder, encoders[0]) if len(encoders) == 1 else RecodeStack(decoder, encoders)
+    )

@@ -22,8 +22,10 @@ from importer.exports.gguf.tensors import Model, Tensor, is_of_text, ordered
 from importer.exports.gguf.types import ALIASES, FILE_TYPES, FileType, converted_type
 from importer.exports.gguf.vocabulary import Vocabulary
 from importer.exports.gguf.ways import WAYS
+from importer.exports.gguf.weighting import keys_of, load
 from importer.formats.gguf.metadata import Value
 from importer.formats.gguf_names.spelling import spelling_of
+from importer.formats.imatrix.matrix import ImportanceMatrix
 from importer.planning.plan import Plan
 from importer.recipes.options import QuantizeOptions, parse_options
 from importer.sources.classification import SourceKind
@@ -58,10 +60,11 @@ class Gguf:
         """Rename, stack and turn as the converter does; write keys and vocabulary before."""
         inventory = plan.inventory
         word = file_type_name(asked.quantize)
+        matrix = _matrix(asked.imatrix, word)
         left = (*plan.left_out, *(LeftOut(file.file.path, _IN_FILE) for file in plan.files))
         if (whole := whole_file(inventory)) is not None:
             if word:
-                return requantized(asked.name, whole, word, left)
+                return requantized(asked.name, whole, word, matrix, left)
             return copied(asked.name, whole, left)
         _check_kind(plan)
         config = inventory.configs[""]
@@ -88,8 +91,8 @@ class Gguf:
             for one in tensors
         ]
         if word and wanted.is_mixture:
-            typed = mixed(typed, word, facts_of(metadata))
-            metadata = moved_last(metadata)
+            typed = mixed(typed, word, facts_of(metadata), matrix)
+            metadata = moved_last(metadata) | keys_of(matrix)
         return assemble(asked.name, metadata, typed, left)
 
 
@@ -109,6 +112,17 @@ def file_type_name(name: str | None) -> str:
             code="E_EXPORT_TYPE",
         )
     return word
+
+
+def _matrix(path: str | None, word: str) -> ImportanceMatrix | None:
+    if path is None:
+        return None
+    if not word or not FILE_TYPES[word].is_mixture:
+        raise UsageError(
+            f"the type {word or 'of the source'} is made without an importance matrix",
+            code="E_EXPORT_TYPE",
+        )
+    return load(path)
 
 
 def _kept(tensor: Tensor, word: str) -> GgmlType | None:

@@ -11,33 +11,40 @@ from importer.exports.gguf.file import Typed
 from importer.exports.gguf.mixtures import Facts, by_block, is_quantized, mixed_types, trimmed
 from importer.exports.gguf.parameters import Metadata
 from importer.exports.gguf.types import FILE_TYPES
+from importer.exports.gguf.weighting import importance_of
 from importer.formats.gguf.metadata import Value
+from importer.formats.imatrix.matrix import ImportanceMatrix
 
 _BY_BLOCKS: Final = frozenset({"llama", "qwen2", "deci", "olmo"})
 """Of these, models with 80 blocks are those with 70 billion parameters to llama.cpp."""
 
 
-def mixed(typed: Sequence[Typed], word: str, facts: Facts) -> list[Typed]:
+def mixed(
+    typed: Sequence[Typed], word: str, facts: Facts, matrix: ImportanceMatrix | None = None
+) -> list[Typed]:
     """Return tensors as `llama-quantize` sorts and types them.
 
     Args:
         typed: as the converter writes them.
         word: for the type of the file.
         facts: about the model.
+        matrix: how much columns count, or None where all count alike.
 
     Raises:
         UsageError: the type needs an importance matrix.
+        InputError: the matrix is of another model.
     """
     ranked = sorted(typed, key=lambda one: by_block(one.tensor.name))
     named = [(one.tensor.name, one.tensor.shape) for one in ranked]
-    kinds = _kinds(named, word, facts)
-    return [
-        Typed(
-            one.tensor._replace(shape=trimmed(one.tensor.shape)),
-            one.kind if kind is None else NAMED[kind],
-        )
-        for one, kind in zip(ranked, kinds, strict=True)
-    ]
+    made = []
+    kinds = _kinds(named, word, facts._replace(is_weighted=matrix is not None))
+    for (tensor, own, _), kind in zip(ranked, kinds, strict=True):
+        importance = None
+        if kind is not None:
+            own = NAMED[kind]  # noqa: PLW2901 - what it becomes
+            importance = importance_of(matrix, tensor.name, tensor.shape, word, kind)
+        made.append(Typed(tensor._replace(shape=trimmed(tensor.shape)), own, importance))
+    return made
 
 
 def _kinds(named: Sequence[tuple[str, Shape]], word: str, facts: Facts) -> Sequence[str | None]:

@@ -15,9 +15,11 @@ from importer.exports.gguf.mixing import facts_of, mixed, moved_last
 from importer.exports.gguf.parameters import Metadata
 from importer.exports.gguf.tensors import Member, Tensor
 from importer.exports.gguf.types import FILE_TYPES
+from importer.exports.gguf.weighting import keys_of
 from importer.formats.gguf.header import Header, TensorInfo
 from importer.formats.gguf.metadata import Array, Value, read_array
 from importer.formats.gguf.writer import Values
+from importer.formats.imatrix.matrix import ImportanceMatrix
 from importer.sources.containers.gguf import read_file_header
 from importer.sources.file import Extent, SourceFile, opened, read_bytes
 from importer.sources.inventory import Inventory
@@ -55,7 +57,11 @@ def copied(name: str, file: SourceFile, left_out: tuple[LeftOut, ...]) -> WriteP
 
 
 def requantized(
-    name: str, file: SourceFile, word: str, left_out: tuple[LeftOut, ...]
+    name: str,
+    file: SourceFile,
+    word: str,
+    matrix: ImportanceMatrix | None,
+    left_out: tuple[LeftOut, ...],
 ) -> WritePlan:
     """Return the plan of a file whose tensors get other types.
 
@@ -63,6 +69,7 @@ def requantized(
         name: of the file, without its ending.
         file: that is there.
         word: for the type of the file.
+        matrix: how much columns count, or None where all count alike.
         left_out: what the file does not have.
 
     Raises:
@@ -79,8 +86,8 @@ def requantized(
     metadata["general.quantization_version"] = Value("u32", _VERSION)
     metadata["general.file_type"] = Value("u32", FILE_TYPES[word].number)
     typed = [Typed(_tensor(one, file), one.kind) for one in header.tensors]
-    made = mixed(typed, word, facts_of(metadata))
-    return assemble(name, moved_last(metadata), made, left_out)
+    made = mixed(typed, word, facts_of(metadata), matrix)
+    return assemble(name, moved_last(metadata) | keys_of(matrix), made, left_out)
 
 
 def _tensor(info: TensorInfo, file: SourceFile) -> Tensor:

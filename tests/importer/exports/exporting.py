@@ -13,7 +13,8 @@ from store import ModelName
 def planned(store, dest, to="hf", *, name="m", source=None, **asked):
     """Plan an export of a stored model, or of a source; `asked` are words of the command."""
     words = ("q", "group_size", "recipe", "dtype", "shard_size")
-    options = ExportOptions(*(asked.pop(word, None) for word in words))
+    matrix = asked.pop("imatrix", None)
+    options = ExportOptions(*(asked.pop(word, None) for word in words), imatrix=matrix)
     request = ExportRequest(
         source or StoredModel(ModelName.parse(name)),
         dest,

@@ -11,10 +11,11 @@ from importer.sources.containers.gguf import read_file_header
 from importer.sources.containers.gguf_facts import facts_of
 from importer.sources.file import find
 from store import Store
-from store.errors import InputError, UnsupportedError, UsageError
+from store.errors import InputError, NotFoundError, UnsupportedError, UsageError
 from tests.importer.builders import REPOSITORY, create
 from tests.importer.exports.exporting import export, planned
 from tests.importer.exports.gguf_checkpoints import MIXTURES, MODELS, TYPES, checkpoint
+from tests.importer.formats.imatrix.builders import dat, ended, entry
 
 GOLDEN = json.loads((REPOSITORY / "fixtures" / "gguf" / "golden.json").read_bytes())
 
@@ -291,3 +292,55 @@ def tensors(path):
         one.name: (one.kind.name, one.shape, data[one.offset : one.offset + one.nbytes])
         for one in read_file_header(find(path.name, path)).tensors
     }
+
+
+def matrix(path, name, numbers=64):
+    """Write an importance matrix for the experts, or the layers, of a checkpoint."""
+    stack = "_exps" if name == "qwen2moe" else ""
+    count = numbers * 3 if stack else numbers
+    entries = [
+        entry(
+            f"blk.{block}.ffn_{word}{stack}.weight", 2, [float(n % 7 + 1) for n in range(count)]
+        )
+        for block in range(2)
+        for word in ("gate", "up")
+    ]
+    path.write_bytes(dat(*entries, end=ended()))
+    return str(path)
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen2moe"])
+def test_an_importance_matrix_changes_what_it_names_and_nothing_else(tmp_path, name):
+    source = checkpoint(tmp_path / "in", name)
+    weights = matrix(tmp_path / "imatrix.dat", name)
+    export(None, tmp_path / "a.gguf", "gguf", source=source, q="q4_1")
+    export(None, tmp_path / "b.gguf", "gguf", source=source, q="q4_1", imatrix=weights)
+
+    plain, weighted = tensors(tmp_path / "a.gguf"), tensors(tmp_path / "b.gguf")
+    changed_ones = {one for one in plain if plain[one] != weighted[one]}
+    stack = "_exps" if name == "qwen2moe" else ""
+    expected = {f"blk.{n}.ffn_{word}{stack}.weight" for n in (0, 1) for word in ("gate", "up")}
+    assert changed_ones == expected
+    keys = told(tmp_path / "b.gguf")
+    assert keys["quantize.imatrix.entries_count"] == 4
+    assert keys["quantize.imatrix.chunks_count"] == 7
+    assert keys["quantize.imatrix.dataset"] == "wiki.txt"
+
+
+def test_a_matrix_of_another_model_is_an_error(tmp_path):
+    source = checkpoint(tmp_path / "in", "llama")
+    weights = matrix(tmp_path / "imatrix.dat", "llama", numbers=32)
+
+    with pytest.raises(InputError, match="of another model"):
+        planned(None, tmp_path / "o", "gguf", source=source, q="q4_1", imatrix=weights)
+
+
+def test_a_matrix_that_is_not_there_or_has_no_use_is_told(tmp_path):
+    source = checkpoint(tmp_path / "in", "llama")
+    weights = matrix(tmp_path / "imatrix.dat", "llama")
+
+    with pytest.raises(NotFoundError, match="absent"):
+        planned(None, tmp_path / "o", "gguf", source=source, q="q4_1", imatrix="absent")
+    for kind in ("f16", "q8_0", None):
+        with pytest.raises(UsageError, match="without an importance matrix"):
+            planned(None, tmp_path / "o", "gguf", source=source, q=kind, imatrix=weights)

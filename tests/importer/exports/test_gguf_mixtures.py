@@ -16,6 +16,9 @@ from importer.exports.gguf.mixtures import (
     trimmed,
 )
 from importer.exports.gguf.types import FILE_TYPES
+from importer.exports.gguf.weighting import importance_of
+from importer.formats.imatrix.matrix import ImportanceMatrix
+from store.errors import InputError, UsageError
 from tests.importer.builders import REPOSITORY
 
 GOLDEN = json.loads((REPOSITORY / "fixtures" / "gguf" / "mixtures.json").read_bytes())
@@ -58,3 +61,12 @@ def test_rows_that_are_not_whole_blocks_get_another_type(kind, columns, expected
 def test_a_matrix_of_one_row_counts_as_a_vector():
     assert trimmed((1, 1, 64)) == (64,)
     assert not is_quantized("blk.0.ffn_gate_inp_shexp.weight", (1, 64))
+
+
+def test_two_bits_are_not_made_without_an_importance_matrix():
+    with pytest.raises(UsageError, match="Q2_K_S"):
+        importance_of(None, "blk.0.attn_q.weight", (256, 256), "Q2_K_S", "Q2_K")
+    assert importance_of(None, "output.weight", (256, 256), "Q2_K_S", "Q2_K") is None
+    empty = ImportanceMatrix({}, (), 0)
+    with pytest.raises(InputError, match=r"blk\.0"):
+        importance_of(empty, "blk.0.attn_q.weight", (256, 256), "Q2_K_S", "Q2_K")
