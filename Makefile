@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO_STORE := $(VENV)/demo-store
 
-.PHONY: demo check lint test docs soak zoo clients bench bench-codecs clean
+.PHONY: demo check lint test docs soak zoo clients browser bench bench-codecs clean
 
 demo: $(VENV)/.run
 	rm -rf $(DEMO_STORE)
@@ -72,6 +72,17 @@ clients: $(VENV)/.run .venv-clients/.made
 	.venv-clients/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	touch $@
 
+# The pages of `show --html` in headless Chromium, on a desktop and on phones, light and dark;
+# the browser itself is not ours to install: apt-get install chromium chromium-driver.
+browser: $(VENV)/.run .venv-browser/.made
+	.venv-browser/bin/python tests/browser/check_pages.py --command $(BIN)/ingot
+
+.venv-browser/.made: tests/browser/requirements.txt pyproject.toml
+	test -x .venv-browser/bin/python || $(PYTHON) -m venv .venv-browser
+	.venv-browser/bin/python -m pip install --quiet --disable-pip-version-check \
+		--editable . -r $<
+	touch $@
+
 # Ingot beside its peers, on 2 GB and for half an hour; BENCH="--only verify" for less:
 # docs/performance.md. No peer, no row, but the others are measured.
 bench: $(VENV)/.run .venv-bench/.made
@@ -102,4 +113,4 @@ $(VENV)/.dev: $(VENV)/.run
 	touch $@
 
 clean:
-	rm -rf $(VENV) site .cache .venv-zoo .venv-clients .venv-bench .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) site .cache .venv-zoo .venv-clients .venv-browser .venv-bench .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

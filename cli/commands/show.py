@@ -75,12 +75,22 @@ def show(
         bool,
         typer.Option("--modelfile", help="Print a Modelfile that makes the model again."),
     ] = False,
+    html: Annotated[
+        str | None,
+        typer.Option(
+            "--html",
+            metavar="FILE",
+            help="Write a page about the model into FILE, for a browser; - is stdout.",
+            show_default=False,
+        ),
+    ] = None,
     store: StoreOpt = None,
     json: JsonOpt = False,
 ) -> None:
     """Show what a model is made of, one of ours or one of Ollama's.
 
     Example: ingot show llama --tensors '*.mlp.*'
+    Example: ingot show llama --html llama.html
     """
     from importer.models.description import describe
     from store.lookup import check_text, get_name
@@ -98,6 +108,7 @@ def show(
         "system": system,
         "parameters": parameters,
         "modelfile": modelfile,
+        "html": html is not None,
     }
     mode = _one_of(modes)
     _check_order(mode, glob, sort, verbose=verbose)
@@ -113,6 +124,11 @@ def show(
                 from cli.commands.show_tensor import print_statistics
 
                 print_statistics(opened, model, tensor or "", json=json)
+            case "html":
+                from cli.commands.page import write_page
+
+                _warn(model)
+                write_page(opened, model, html or "", json=json)
             case "" | "tensors":
                 by_size = sort is Sort.SIZE
                 is_list = mode == "tensors" and not json
@@ -126,7 +142,7 @@ def show(
 
                 print_part(opened, model, mode, json=json)
                 return
-    if model.problems and mode in {"", "tensors", "tree"}:
+    if model.problems and mode in {"", "tensors", "tree", "html"}:
         raise typer.Exit(5)
 
 

@@ -7,7 +7,6 @@ import re
 from enum import StrEnum, unique
 from typing import Final
 
-_SEPARATORS: Final = re.compile(r"[./]")
 _NUMBERED: Final = re.compile(r"(?:^|.*?[./])[A-Za-z_]\w*[./]\d+(?=[./])")
 
 
@@ -21,23 +20,36 @@ class Role(StrEnum):
     EXPERTS = "experts"
     ROUTER = "router"
     NORM = "norm"
+    MIXER = "mixer"
     OUTPUT = "output"
+    VISION = "vision"
+    AUDIO = "audio"
     OTHER = "other"
 
 
-# The first that matches a component of the name, with what the field's models call it.
-_WORDS: Final = (
-    (Role.EXPERTS, re.compile(r"experts?|shared_experts?|shared_mlp|switch_mlp|\w+_exps")),
-    (Role.NORM, re.compile(r"\w*norm\d*|\w*_norm_\w+|ln_?\w*|layernorm\w*|\w*_ln")),
-    (Role.ATTENTION, re.compile(r"\w*attn\w*|\w*attention\w*|[qkv]_proj|qkv\w*|to_[qkv]")),
-    (Role.ROUTER, re.compile(r"router|gate|ffn_gate_inp")),
-    (
-        Role.MLP,
-        re.compile(r"\w*mlp\w*|\w*ffn\w*|feed_?forward\w*|ff|fc\d|intermediate|dense\w*"),
-    ),
-    (Role.OUTPUT, re.compile(r"lm_head|output|score|classifier|embed_out|proj_out")),
-    (Role.EMBEDDING, re.compile(r"\w*embed\w*|wte|wpe|token_embd")),
+_WORDS: Final = tuple(
+    (role, re.compile(pattern))
+    for role, pattern in (
+        (Role.NORM, r"norm|(^|[._])ln_?[0-9f]*([._]|$)|layer_?norm"),
+        (Role.ROUTER, r"(^|\.)(gate|router|shared_expert_gate|wg|ffn_gate_inp)(\.|$)|e_score"),
+        (Role.EXPERTS, r"experts?(\.|_|$)|switch_mlp|shared_mlp|_exps|_shexp"),
+        (Role.ATTENTION, r"attn|attention|[qkvo]_proj|qkv|c_attn|to_(q|k|v|out)"),
+        (Role.MIXER, r"mixer|mamba|ssm"),
+        (
+            Role.MLP,
+            r"mlp|ffn|feed_forward|(gate|up|down)_proj|fc_?[12]|intermediate|ff\.|\d\.output\.",
+        ),
+        (
+            Role.EMBEDDING,
+            r"embed|(^|\.)wte|(^|\.)wpe|token_embd|position|relative_attention_bias",
+        ),
+        (Role.OUTPUT, r"lm_head|^output\.|embed_out|score\.|classifier|proj_out|final_layer"),
+        (Role.VISION, r"vision|visual|(^|\.)v\."),
+        (Role.AUDIO, r"audio|(^|\.)a\."),
+    )
 )
+"""What a tensor does, by its name; the first that matches. Names are conventions, and what none
+of them says is `other`."""
 
 
 @functools.lru_cache(1 << 14)
@@ -48,11 +60,8 @@ def role_of(name: str) -> Role:
         >>> role_of("model.layers.0.self_attn.q_norm.weight")
         <Role.NORM: 'norm'>
     """
-    parts = _SEPARATORS.split(name.lower())
-    for role, words in _WORDS:
-        if any(words.fullmatch(part) for part in parts):
-            return role
-    return Role.OTHER
+    lower = name.lower()
+    return next((role for role, words in _WORDS if words.search(lower)), Role.OTHER)
 
 
 def layer_of(name: str) -> str:

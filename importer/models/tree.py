@@ -7,30 +7,13 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from importer.models.description import Description
+from importer.models.places import role_of
 from importer.sources.stored.tensors import StoredTensor
 
 _LAYER: Final = re.compile(
     r"(?:^|.*?[./])(?:layers|layer|blocks|block|resblocks|h|blk|transformer_blocks"
     r"|single_transformer_blocks|down_blocks|up_blocks|stages)\.([0-9]{1,9})\."
 )
-_ROLES: Final[Mapping[str, re.Pattern[str]]] = {
-    role: re.compile(pattern)
-    for role, pattern in (
-        ("norm", r"norm|(^|[._])ln_?[0-9f]*([._]|$)|layer_?norm"),
-        ("router", r"(^|\.)(gate|router|shared_expert_gate|wg|ffn_gate_inp)(\.|$)|e_score"),
-        ("experts", r"experts?(\.|_|$)|switch_mlp|shared_mlp|_exps|_shexp"),
-        ("attention", r"attn|attention|[qkvo]_proj|qkv|c_attn|to_(q|k|v|out)"),
-        ("mixer", r"mixer|mamba|ssm"),
-        ("mlp", r"mlp|ffn|feed_forward|gate_proj|up_proj|down_proj|fc_?[12]|intermediate|ff\."),
-        ("embedding", r"embed|(^|\.)wte|(^|\.)wpe|token_embd|position|relative_attention_bias"),
-        ("output", r"lm_head|^output\.|embed_out|score\.|classifier|proj_out|final_layer"),
-        ("vision", r"vision|visual|(^|\.)v\."),
-        ("audio", r"audio|(^|\.)a\."),
-    )
-}
-"""What a tensor does, by its name; the first that matches. Names are conventions, and what none
-of them says is `other`."""
-_OTHER: Final = "other"
 _ONE_STACK: Final = "layer"
 """What layers are called where there is one stack of them; else the stack's name."""
 
@@ -67,12 +50,6 @@ def tree_of(model: Description) -> Node:
     else:
         parts = tuple(part for found in components.values() for part in _stacks(found))
     return _node(str(model.name), model.tensors, _by_size(parts))
-
-
-def role_of(name: str) -> str:
-    """Return what a tensor does, as its name tells: `attention`, `mlp`, `norm`, …."""
-    lower = name.lower()
-    return next((role for role, words in _ROLES.items() if words.search(lower)), _OTHER)
 
 
 def _stacks(tensors: Iterable[StoredTensor]) -> tuple[Node, ...]:

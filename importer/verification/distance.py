@@ -10,6 +10,7 @@ from importer.codecs.base import KernelSpec, Operation, Runtime, Span
 from importer.codecs.spec import VALUE_DTYPES
 from importer.engine.chunks import Read
 from importer.engine.reader import ChunkReader
+from importer.engine.values import read_values
 from importer.sources.tensor import SourceTensor
 from store.fs import Buffer
 from store.tensorfile import elements
@@ -100,16 +101,8 @@ class _Side(NamedTuple):
 
     def values(self, tile: range, runtime: Runtime, tell: Tell) -> tuple[Buffer, str]:
         """Return the values of some elements, and their dtype."""
-        tensor = self.tensor
-        spans = tensor.decoder.spans(tensor.shape, tile)
-        arrays: list[memoryview] = []
-        for array, span in zip(tensor.arrays, spans, strict=True):
-            view = memoryview(bytearray(span.nbytes))
-            self.reader.fill(Read(array.file, array.offset, span), view)
-            tell(span.nbytes)
-            arrays.append(view)
-        values = tensor.decoder.decode(arrays, tensor.shape, tile, runtime)
-        return values, tensor.decoder.value_dtype
+        values = read_values(self.tensor, self.reader, tile, runtime, tell)
+        return values, self.tensor.decoder.value_dtype
 
 
 def _has_same_bytes(a: _Side, b: _Side, tell: Tell) -> bool:

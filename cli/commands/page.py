@@ -1,0 +1,66 @@
+"""`ingot show --html`: write the page about a model."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from store.errors import StorageError, UsageError
+
+if TYPE_CHECKING:
+    from importer.models.description import Description
+    from store import Store
+
+_STDOUT: Final = "-"
+
+
+def write_page(store: Store, model: Description, file: str, *, json: bool) -> None:
+    """Write a page whole or not at all, and say where it is; `-` is stdout.
+
+    Raises:
+        UsageError: the name is empty, or JSON is asked for.
+        StorageError: there cannot be a file of that name.
+    """
+    from cli.pages.page import page
+    from cli.views.console import out
+
+    if json:
+        raise UsageError("`--html` goes without `--json`", code="E_USAGE")
+    if not file:  # as of `"$UNSET"`
+        raise UsageError("`--html` is empty, expected a file", code="E_USAGE")
+    if file == _STDOUT:
+        out([page(store, model).rstrip("\n")])
+    else:
+        _write_file(store, model, file)
+
+
+def _write_file(store: Store, model: Description, file: str) -> None:
+    from cli.pages.page import page
+    from cli.views.console import out
+    from store.text import printable, size
+
+    target = Path(file)
+    if target.is_dir():
+        message = f"`{printable(file)}` is a directory, expected a file"
+        raise StorageError(message, code="E_IO")
+    text = page(store, model).encode("utf-8", "backslashreplace")
+    _replace(target, text)
+    out([f"wrote {printable(file)} ({size(len(text))})"])
+
+
+def _replace(target: Path, data: bytes) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISREG(target.stat().st_mode):
+            target.write_bytes(data)  # /dev/stdout, a FIFO: nothing to be renamed over
+            return
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    try:
+        partial.write_bytes(data)
+        partial.replace(target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            partial.unlink()
+        raise

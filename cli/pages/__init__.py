@@ -1,0 +1,1 @@
+"""Pages: what `show --html` writes, one self-contained document."""
