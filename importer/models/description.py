@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from importer.sources.carried import carried_prefixes
 from importer.sources.configuration import declared_dtype
-from importer.sources.dtypes import is_floating
 from importer.sources.lengths import context_length, embedding_length
+from importer.sources.parameters import is_parameter
 from importer.sources.stored.record import ModelRecord, record_in
 from importer.sources.stored.tensors import StoredTensor, read_layer
 from store import Layer, Manifest, MediaType, ModelName, Store, limits
@@ -238,7 +238,11 @@ def _parameters(
         return None
     carried = carried_prefixes({layer.name for layer in manifest.layers if layer.is_file})
     tensors = [one for one in tensors if not (carried and one.name.startswith(carried))]
-    floating = (t for t in tensors if t.quant is not None or is_floating(t.dtype))
+    floating = (
+        one
+        for one in tensors
+        if one.quant is not None or is_parameter(one.name, one.dtype, one.shape)
+    )
     return sum(elements(tensor.shape) for tensor in floating)
 
 

@@ -13,9 +13,9 @@ from importer.codecs.transcode import KeepBlocks
 from importer.recipes.recipe import Decision, Recipe
 from importer.sources.carried import carried_prefixes
 from importer.sources.classification import Classification
-from importer.sources.dtypes import is_floating
 from importer.sources.file import SourceFile
 from importer.sources.inventory import Inventory
+from importer.sources.parameters import is_parameter
 from importer.sources.roles import LeftOut
 from importer.sources.tensor import SourceTensor
 from store import MediaType
@@ -248,6 +248,7 @@ def parameters_of(inventory: Inventory) -> int | None:
     floating = (
         tensor
         for tensor in inventory.tensors
-        if is_floating(tensor.dtype) and not (carried and tensor.name.startswith(carried))
+        if is_parameter(tensor.name, tensor.dtype, tensor.shape)
+        and not (carried and tensor.name.startswith(carried))
     )
     return sum(elements(tensor.shape) for tensor in floating)

@@ -10,20 +10,13 @@ from importer.planning.plan import BlobPlan, parameters_of
 from importer.recipes.recipe import Recipe
 from importer.sources.file_metadata import fits_record
 from importer.sources.inventory import Inventory
+from importer.sources.parameters import ACTIVATIONS
 from store import limits
 from store.tensorfile import LENGTH_BYTES
 
 _TWO_BITS: Final = 2
 _COHERENT: Final = 1_000_000_000
 """Parameters below which 2 bits are for tests of kernels, as those say who ship such models."""
-
-_ACTIVATIONS: Final = (
-    *(f".{what}_scale" for what in ("input", "output", "k", "v", "q")),
-    *(f".{what}_global_scale" for what in ("input", "output", "k", "v", "q")),
-    *(f".{what}_zero_point" for what in ("input", "output", "k", "v", "q")),
-    *(".activation_scale", ".input_scale_ub", ".qscale_act", ".scale_input"),
-)
-"""Names of what quantized models scale activations and their caches with."""
 
 
 def warnings_of(
@@ -60,7 +53,7 @@ def warnings_of(
             f"parameters: below {_COHERENT:,} its text is rarely coherent; mixed_2_6 and int3 "
             "are better choices"
         )
-    activations = [plan for plan in plans if plan.name.endswith(_ACTIVATIONS)]
+    activations = [plan for plan in plans if plan.name.endswith(ACTIVATIONS)]
     if activations and not recipe.is_plain and inventory.scheme is not None:
         yield (
             f"{len(activations)} tensors are kept that scaled activations of the quantized "

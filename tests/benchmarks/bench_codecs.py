@@ -26,12 +26,16 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from importer.codecs.base import Decoder, Operation
+from importer.codecs.bitsandbytes.decoder import Bnb4
 from importer.codecs.ggml.decoder import Ggml
 from importer.codecs.ggml.types import NAMED
+from importer.codecs.gptq.decoder import Gptq
+from importer.codecs.gptq.form import Layout
 from importer.codecs.reference import floats
 from importer.codecs.reference.ggml.blocks import LAYOUTS
 from importer.codecs.registry import codec_for
 from importer.codecs.runtime import NUMPY, prepare
+from importer.codecs.scaled.block_fp8 import BlockFp8
 from importer.codecs.spec import QUANT_TYPES
 from tests.importer.codecs import corpus, oracle
 
@@ -41,6 +45,7 @@ BRIEF: Final = 0.02
 """Seconds that a sample takes at least: clocks count in milliseconds."""
 ELEMENTS: Final = 1 << 18
 """Values of foreign types at a time: a chunk of F32."""
+MATRIX: Final = (64, ELEMENTS // 64)
 SPECS: Final = (
     *QUANT_TYPES.values(),
     replace(QUANT_TYPES["int4"], group_size=64),
@@ -67,13 +72,13 @@ class Foreign(NamedTuple):
     """A type of another program, and stored arrays of it.
 
     Attributes:
-        elements: that the arrays hold.
+        shape: of the tensor that the arrays hold.
         peer: makes the same values by the library that defines the type.
     """
 
     decoder: Decoder
     arrays: list[bytearray]
-    elements: int
+    shape: tuple[int, ...]
     peer: Callable[[], object]
 
 
@@ -89,14 +94,70 @@ def ggml(name):
     return Foreign(
         Ggml(name),
         [bytearray(blocks.tobytes())],
-        ELEMENTS,
+        (ELEMENTS,),
         lambda: gguf.quants.dequantize(blocks, gguf.GGMLQuantizationType[name]),
     )
 
 
+def gptq(method, layout):
+    """Four bits in groups of 128 of GPTQ or AWQ: beside int4 of MLX."""
+    rows, columns = MATRIX
+    groups = columns // 128
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 1 << 32, rows * columns // 8, np.uint32)
+    scales = np.full(rows * groups, 0.01, np.float16)
+    zeros = np.full(groups * rows // 8, 0x77777777, np.uint32)
+    theirs = mx.array(codes.reshape(rows, -1))
+    steps = mx.array(scales.reshape(rows, groups).astype(np.float32))
+    return Foreign(
+        Gptq(method, layout, 4, 128, groups, "F16"),
+        [bytearray(one.tobytes()) for one in (codes, zeros, scales)],
+        MATRIX,
+        lambda: mx.eval(
+            mx.dequantize(theirs, steps, steps, group_size=128, bits=4, stream=mx.cpu)
+        ),
+    )
+
+
+def fp8():
+    """FP8 in blocks of 128 x 128: beside MLX, which knows the codes and multiplies."""
+    codes = np.random.default_rng(0).integers(0, 0x7F, MATRIX, np.uint8)
+    scales = np.full((-(-MATRIX[0] // 128), MATRIX[1] // 128), 0.01, np.float32)
+    theirs = mx.array(codes.reshape(MATRIX[0], -1, 128))
+    steps = mx.array(np.repeat(scales, MATRIX[0], 0)[: MATRIX[0], :, None])
+    return Foreign(
+        BlockFp8("F8_E4M3", "F32", (128, 128)),
+        [bytearray(codes.tobytes()), bytearray(scales.tobytes())],
+        MATRIX,
+        lambda: mx.eval(
+            mx.multiply(mx.from_fp8(theirs, mx.float32, stream=mx.cpu), steps, stream=mx.cpu)
+        ),
+    )
+
+
+def nf4():
+    """nf4 of bitsandbytes in blocks of 64, as F32: beside a look-up and a product in numpy."""
+    codes = np.random.default_rng(0).integers(0, 256, ELEMENTS // 2, np.uint8)
+    book = np.linspace(-1, 1, 16, dtype=np.float32)
+    largest = np.full(ELEMENTS // 64, 0.1, np.float32)
+
+    def peer():
+        both = np.stack([codes >> 4, codes & 15], 1).reshape(-1, 64)
+        return book[both] * largest[:, None]
+
+    arrays = [bytearray(one.tobytes()) for one in (codes, largest, book)]
+    return Foreign(Bnb4("nf4", 64, "F32", 0), [*arrays, bytearray()], MATRIX, peer)
+
+
 FOREIGN: Final = {
-    name: functools.partial(ggml, name)
-    for name in ("Q8_0", "Q4_0", "Q5_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_XS")
+    **{
+        name: functools.partial(ggml, name)
+        for name in ("Q8_0", "Q4_0", "Q5_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_XS")
+    },
+    "gptq": functools.partial(gptq, "gptq", Layout.GPTQ),
+    "awq": functools.partial(gptq, "awq", Layout.GEMM),
+    "fp8": fp8,
+    "nf4": nf4,
 }
 """Types of other programs, and what makes arrays of them."""
 
@@ -151,8 +212,8 @@ def decoding(spec, dtype, bits, runtime):
 
 def foreign_decoding(foreign, runtime):
     """Three ways to decode a foreign type."""
-    decoder, arrays, elements, peer = foreign
-    whole = ((elements,), range(elements))
+    decoder, arrays, shape, peer = foreign
+    whole = (shape, range(ELEMENTS))
     return (
         lambda: decoder.decode(arrays, *whole, runtime),
         lambda: decoder.decode(arrays, *whole, NUMPY),
@@ -196,7 +257,7 @@ def main() -> int:
             )
     print("F32, GB/s of one core        kernel   numpy    peer  x numpy  x peer")
     for name, one in foreign.items():
-        found = speeds(foreign_decoding(one, runtime), 4 * one.elements, arguments.samples)
+        found = speeds(foreign_decoding(one, runtime), 4 * ELEMENTS, arguments.samples)
         print(f"decode {name:22}{found}", flush=True)
     return 0
 

@@ -25,7 +25,8 @@ _MAX_32: Final = 0xFFFFFFFF
 _MAX_16: Final = 0xFFFF
 _NEWEST: Final = 63
 """The version 6.3 of the format, after which there is none."""
-_ENCRYPTED: Final = 0x2041
+_UNREADABLE: Final = 0x2061
+"""Flags of what is encrypted, or a patch of something else: zipfile and torch refuse both."""
 _ZIP64: Final = 1
 
 
@@ -86,7 +87,7 @@ def data_offset(where: str, entry: Entry, read: ReadRange) -> int:
     magic, _, flags, method, *_, name_bytes, extra_bytes = _LOCAL.unpack_from(data)
     if magic != b"PK\x03\x04" or name_bytes != len(name) or data[_LOCAL.size :] != name:
         _bad(where, f"there is no header of the entry `{entry.name}` where it should be")
-    if method or flags & _ENCRYPTED:
+    if method or flags & _UNREADABLE:
         _bad(where, f"the entry `{entry.name}` is stored in its directory, not in its header")
     offset = entry.header + _LOCAL.size + len(name) + int(extra_bytes)
     if offset + entry.size > entry.limit:
@@ -139,8 +140,8 @@ def _entry(where: str, data: bytes, at: int, directory: int) -> tuple[Entry, int
     at += name_bytes + extra_bytes + comment
     if needed & 0xFF > _NEWEST:
         unread(where, f"the entry `{name}` needs version {needed & 0xFF} of zip, known is 63")
-    if flags & _ENCRYPTED:
-        unread(where, f"the entry `{name}` is encrypted")
+    if flags & _UNREADABLE:
+        unread(where, f"the entry `{name}` is encrypted or a patch")
     if method:
         unread(where, f"the entry `{name}` is compressed, which PyTorch does not do")
     size, packed, header = _large(where, name, extra, (size, packed, header))

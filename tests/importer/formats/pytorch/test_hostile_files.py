@@ -37,6 +37,7 @@ ARCHIVES = {
         "is compressed",
     ),
     "an encrypted entry": (archive(PICKLE, entry("x/data/0", bytes(24), 0, 1)), 4, "encrypted"),
+    "a patched entry": (archive(PICKLE, entry("x/data/0", bytes(24), 0, 32)), 4, "a patch"),
     "a version after the last": (
         archive(PICKLE, DATA).replace(b"PK\1\2\0\0\0\0", b"PK\1\2\0\0\xc4\0", 1),
         4,

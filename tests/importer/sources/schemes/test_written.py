@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 
 import numpy as np
 import pytest
 
 from importer.codecs.cast import Cast
 from importer.codecs.runtime import NUMPY
+from importer.models.description import describe
 from importer.pipeline import plan_import
 from importer.recipes.options import parse_options
 from importer.request import ImportRequest
@@ -155,6 +157,10 @@ def test_scales_of_activations_are_kept_and_told(store, written):
     assert len(kept) == 7
     assert all(one.target is None for one in kept)
     assert any("scaled activations" in warning for warning in plan.warnings)
+    others = [one for one in plan.tensors if one not in kept]
+    assert plan.parameters == sum(math.prod(one.shape) for one in others)
+    create(store, WRITTEN / written)
+    assert describe(store, NAME).parameters == plan.parameters
 
 
 def test_an_older_export_of_modelopt_says_it_in_a_file_of_its_own(tmp_path):
