@@ -10,7 +10,6 @@ from cli.app import make_app
 from cli.hints import HINTS, hint_for
 from store.errors import InputError, UsageError
 from tests.cli.runner import COMMANDS
-from tests.cli.runner import COMMANDS
 from tests.importer.builders import REPOSITORY
 
 BELOW = [
