@@ -253,7 +253,7 @@ _TOKENIZER: Final = {
     "normalizer": None,
     "pre_tokenizer": {"type": "Whitespace"},
     "post_processor": None,
-    "decoder": None,
+    "decoder": {"type": "Fuse"},  # mistral.rs asks for one
     "model": {"type": "BPE", "vocab": VOCABULARY, "merges": []},
 }
 

@@ -14,6 +14,7 @@ from typing import Final
 from tests.benchmarks.measure import Prepare, run
 
 WRITER: Final = Path(__file__).with_name("ollama_writer.py")
+MISTRAL: Final = Path(__file__).with_name("mistralrs_writer.py")
 KIB_PER_TENSOR: Final = 1.5
 """What a tensor may add to the peak, beside the weights' own bound."""
 
@@ -150,6 +151,14 @@ def writer(*options: str) -> Side:
     ]
 
 
+def mistralrs(isq: str) -> Side:
+    """mistral.rs, which loads the model and writes UQFF of it."""
+    return lambda stage, fresh: [
+        *(str(stage.peers / "python"), str(MISTRAL), str(stage.source), str(fresh / "out")),
+        isq,
+    ]
+
+
 def copy_and_hash(suffix: str) -> Side:
     """`cp -r`, then `openssl dgst` of the weights of the copy."""
     script = f'cp -r "$1" "$2" && openssl dgst -sha256 "$2"/*.{suffix}'
@@ -248,6 +257,8 @@ ROWS: Final = (
     Row("export-hf", "export --to hf", COPY, export("hf"), copy_and_hash_blobs(), 0.8, 0.6),
     Row("export-mlx", "export --to mlx, stored int4", COPY, export("mlx", *INT4), copy_and_hash_blobs(*INT4), 0.8, 0.6),
     Row("export-int4", "export --to mlx -q int4", CONVERT, export_source("mlx", "-q", "int4"), MLX_INT4, 0.3, 0.2),
+    Row("export-afq4", "export --to uqff -q afq4", "mistralrs write_uqff", export_source("uqff", "-q", "afq4"), mistralrs("AFQ4"), 0.15, 0.1),
+    Row("export-q4k", "export --to uqff -q q4k", "mistralrs write_uqff", export_source("uqff", "-q", "q4k"), mistralrs("Q4K"), 0.35, 0.2),
     Row("again", "create again", "", create_again(), None, 0.25, 0.15, Measure.SECONDS),
     Row("again-int4", "create int4 again", "", create_again(*INT4), None, 0.25, 0.15, Measure.SECONDS),
     Row("tag", "create, another tag", "", create_tag(), None, 0.25, 0.15, Measure.SECONDS),

@@ -16,7 +16,7 @@ from importer.codecs.spec import QuantSpec
 
 _BYTE: Final = 8
 _SPAN: Final = 64
-_RARE_BITS: Final = (2, 3, 6)
+_RARE_BITS: Final = (2, 3, 5, 6)
 
 _encode: Final = Function("afq", "encode")
 

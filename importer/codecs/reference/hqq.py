@@ -11,6 +11,8 @@ from importer.codecs.reference.floats import narrow, rounded, widen
 from importer.codecs.reference.ggml.quantize.rounding import away, total
 
 _BYTE: Final = 8
+_PIECE: Final = 256
+"""Groups that are encoded together, so that what numpy makes on the way stays in the cache."""
 _LARGEST_SCALE: Final = np.float32(2e4)
 _BETA: Final = 10.0
 _KAPPA: Final = 1.01
@@ -56,6 +58,19 @@ def encode(values: Floats, bits: int, steps: int) -> tuple[Codes, Floats, Floats
         bits: of a code.
         steps: of the search for zero points.
     """
+    width = values.shape[1]
+    codes = np.empty(values.shape, np.uint8)
+    scales, zeros = np.empty((2, width), np.float32)
+    errors = [0.0] * steps
+    for start in range(0, width, _PIECE):
+        there = slice(start, start + _PIECE)
+        piece = _encode(np.ascontiguousarray(values[:, there]), bits, steps)
+        codes[:, there], scales[there], zeros[there], more = piece
+        errors = [a + b for a, b in zip(errors, more, strict=True)]
+    return codes, scales, zeros, errors
+
+
+def _encode(values: Floats, bits: int, steps: int) -> tuple[Codes, Floats, Floats, list[float]]:
     last_code = np.float32((1 << bits) - 1)
     low, high = values.min(axis=0), values.max(axis=0)
     scales = np.clip(np.float32(1) / (high - low) * last_code, 0, _LARGEST_SCALE)

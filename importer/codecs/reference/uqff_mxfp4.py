@@ -30,5 +30,8 @@ def encode(values: Floats, dtype: str, spec: QuantSpec) -> tuple[Bits, ...]:
     exponents = np.where(largest > 0, exponents, 0).astype(np.int32)
     scale = np.ldexp(np.float32(1), exponents)
     quotients = values * (np.float32(1) / scale)[:, None]
-    codes = np.searchsorted(_MIDDLES, np.abs(quotients), side="right").astype(np.uint8)
+    sizes = np.abs(quotients)
+    codes = np.zeros(sizes.shape, np.uint8)
+    for middle in _MIDDLES:
+        codes += sizes >= middle
     return codes | (quotients < 0) * _SIGN, (exponents + _BIAS).astype(np.uint8)

@@ -69,7 +69,10 @@ class Uqff:
         shards: list[Shard] = []
         for one in sets:
             shards += _shards(one, kept, asked.shard_size or _SHARD)
-        residual = [*sets[0].others, *(sets[0].layers[name] for name in kept)]
+        residual = [
+            *sets[0].others,
+            *(sets[0].layers[name]._replace(constants=()) for name in kept),
+        ]
         newest = max(_version(one, kept) for one in sets)
         shards.append(make_shard(RESIDUAL, _sorted(residual), _metadata(newest)))
         documents = {}

@@ -9,13 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from importer.codecs.base import Operation
 from importer.codecs.described import Described
 from importer.codecs.ggml.decoder import Ggml
 from importer.codecs.plain import Plain
-from importer.codecs.runtime import NUMPY
-from importer.codecs.uqff.f8q8 import F8Q8
+from importer.codecs.reference import floats, fp8
+from importer.codecs.reference.minifloats import E4M3_VALUES
+from importer.codecs.runtime import NUMPY, prepare
+from importer.codecs.spec import QUANT_TYPES, with_group_size
+from importer.codecs.uqff.f8q8 import F8Q8, F8Q8Encoder
+from importer.codecs.uqff.groups import UqffGroups
 from importer.codecs.uqff.hqq import Hqq
-from tests.importer.codecs import cases, laws
+from tests.importer.codecs import cases, corpus, laws
 
 few = settings(max_examples=settings.default.max_examples // 5)
 
@@ -134,3 +139,59 @@ def test_codes_move_into_a_type_of_the_store_without_what_is_beside_them():
 
     assert [bytes(part) for part in found.parts] == [bytes(part) for part in expected.parts]
     assert Described(F8Q8(), (1,)).holds(shape) is None
+
+
+ENCODED = {
+    **{
+        f"afq{bits}/{group_size}-{dtype}": UqffGroups(
+            with_group_size(QUANT_TYPES[f"int{bits}"], group_size), dtype
+        )
+        for bits in (2, 3, 4, 6, 8)
+        for group_size in (32, 64, 128)
+        for dtype in ("F32", "BF16", "F16")
+    },
+    "mxfp4-F32": UqffGroups(QUANT_TYPES["mxfp4"], "F32"),
+    "f8q8": F8Q8Encoder(),
+}
+each_encoder = pytest.mark.parametrize("codec", ENCODED.values(), ids=ENCODED)
+
+
+@each_encoder
+def test_an_encoder_makes_what_it_promised_wherever_it_is_cut(codec):
+    values = corpus.ordinary("F32", 12 * 128, np.random.default_rng(3)).view(np.float32)
+    values = floats.narrow(values.reshape(-1), codec.dtype)
+    shape, data = (12, values.size // 12), values.view(np.uint8).data
+    whole = laws.encoded(codec, shape, data, [0, values.size], NUMPY)
+    cut = laws.encoded(codec, shape, data, [0, 256, 768, values.size], NUMPY)
+
+    assert cut == whole
+    assert [len(part) for part in whole.parts] == [one.nbytes for one in codec.parts(shape)]
+
+
+@pytest.mark.parametrize("group_size", [32, 64, 128])
+@pytest.mark.parametrize("dtype", corpus.DTYPES)
+def test_the_kernel_of_afq_makes_what_numpy_makes(dtype, group_size):
+    for bits in (3, 4, 8):
+        spec = with_group_size(QUANT_TYPES[f"int{bits}"], group_size)
+        codec = UqffGroups(spec, dtype)
+        # One by one: no other kernel is compiled for this.
+        kernels = prepare(dict.fromkeys(codec.kernels(Operation.ENCODE), 1 << 40), lambda: None)
+        if (kernels.problem or "").startswith("ModuleNotFoundError"):
+            pytest.skip(kernels.problem)
+        assert kernels.problem is None
+        for values in ((0, 1), (0.5, 0.5), (-1, -1e-13), (1e-13, 0), (1, 2)):
+            group = np.linspace(*values, group_size).astype(np.float32)
+            rows = floats.narrow(group, dtype).view(np.uint8).data
+            assert codec.encode(rows, kernels) == codec.encode(rows, NUMPY), (bits, values)
+
+
+@pytest.mark.parametrize("largest", [1e-3, 0.5, 3.0, 500.0, 0.0])
+def test_fp8_scales_by_the_largest_value(largest):
+    values = np.array([largest, -largest / 3, 0, largest / 1000], np.float32)
+    scale = fp8.scale_of(fp8.largest_of(values))
+
+    found = fp8.encode(values, scale)
+
+    assert scale <= 416
+    decoded = E4M3_VALUES[found] / scale
+    assert np.allclose(decoded, values, rtol=0.07, atol=1e-5 + largest / 2**9)

@@ -149,6 +149,8 @@ def test_the_version_is_the_oldest_that_the_content_needs(store, tmp_path):
     for directory, is_beside in (("stored", True), ("plain", True), ("afq8", False)):
         residual = arrays(tmp_path / directory)
         assert ("model.embed_tokens.weight" in residual) == is_beside
+        assert "model.embed_tokens.weight.format" not in residual
+        create(store, tmp_path / directory, name=directory)
 
 
 def test_several_types_have_shards_each_and_one_residual(tmp_path):
