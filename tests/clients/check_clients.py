@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.clients import mlx_in, models, pipelines, reference, uqff
+from tests.clients import gguf, mlx_in, models, pipelines, reference, uqff
 from tests.importer.exports.exporting import arrays, tree
 
 ROW = "{:14}{:30}{:>8}{:>8}{:>12}  {}"
@@ -33,7 +33,7 @@ PROGRAMS = (
     "mlx",
     "mistralrs",
 )
-FORMATS = ("hf", "mlx", "uqff")
+FORMATS = ("gguf", "hf", "mlx", "uqff")
 MLX_WAYS = {
     "plain": ((), {}),
     "int4": (("-q", "int4"), {"quantize": True}),
@@ -172,6 +172,8 @@ def check(name, formats, place, ingot):
         for to, way in (("hf", check_hf), ("mlx", check_mlx)):
             if to in formats:
                 yield from way(name, source, place, ingot)
+    if name in gguf.ARCHITECTURES and "gguf" in formats:
+        yield from (Row(name, *row) for row in gguf.check(name, place / "gguf", ingot))
     if name in uqff.ARCHITECTURES and "uqff" in formats:
         yield from (Row(name, *row) for row in uqff.check(name, place, ingot))
 
@@ -185,7 +187,10 @@ def main():
     parser.add_argument("--command", default=".venv/bin/ingot", help="how to run ingot")
     asked = parser.parse_args()
     root = asked.keep or Path(tempfile.mkdtemp(prefix="ingot-clients-"))
-    names = [*dict.fromkeys((*models.ARCHITECTURES, *uqff.ARCHITECTURES)), *pipelines.MAKERS]
+    names = [
+        *dict.fromkeys((*models.ARCHITECTURES, *uqff.ARCHITECTURES, *gguf.ARCHITECTURES)),
+        *pipelines.MAKERS,
+    ]
     print(", ".join(f"{name} {version(name)}" for name in PROGRAMS))
     print(ROW.format("MODEL", "WAY", "ARRAYS", "DIFFER", "LOGITS", ""))
     failures = 0

@@ -97,6 +97,14 @@ MODELS = {
         DEEPSEEK | MLA | {"topk_method": "greedy", "q_lora_rank": None},
         "llama3",
     ),
+    "smollm3": ("SmolLM3Config", {"pad_token_id": 0}, "llama3"),
+    "arcee": ("ArceeConfig", {}, "llama3"),
+    "granite": ("GraniteConfig", {"attention_multiplier": 0.2, "logits_scaling": 2.0}, "qwen2"),
+    "olmo2": ("Olmo2Config", {}, "qwen2"),
+    "seed-oss": ("SeedOssConfig", HEAD, "qwen2"),
+    "starcoder2": ("Starcoder2Config", {}, "qwen2"),
+    "olmoe": ("OlmoeConfig", {"num_experts": 4, "num_experts_per_tok": 2}, "qwen2"),
+    "cohere": ("CohereConfig", {}, "qwen2"),
     "deepseek3": ("DeepseekV3Config", DEEPSEEK | MLA, "llama3"),
 }
 

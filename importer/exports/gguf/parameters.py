@@ -124,7 +124,10 @@ class Parameters:
 
     def _source(self, source: str) -> Json:
         if source.startswith("="):
-            return float(source[1:]) if "." in source else int(source[1:])
+            text = source[1:]
+            if text.isalpha():
+                return text
+            return float(text) if "." in text else int(text)
         if source.startswith("@"):
             return COMPUTED[source[1:]](self._hparams)
         return self._hparams.find(*source.split("|"))

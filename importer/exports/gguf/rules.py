@@ -192,7 +192,11 @@ RULES: Final[Mapping[str, tuple[Rule, ...]]] = MappingProxyType(
     {
         "deepseek2": (latent_attention,),
         "gpt-oss": (gpt_oss_experts,),
+        "arcee": (rope_factors,),
+        "granite": (rope_factors,),
         "llama": (rope_factors,),
+        "olmoe": (joined_experts,),
+        "smollm3": (rope_factors,),
         "phi3": (long_rope_factors,),
         "qwen2moe": (joined_experts,),
         "qwen3moe": (joined_experts,),

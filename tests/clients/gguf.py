@@ -1,0 +1,81 @@
+"""GGUF exports beside what llama.cpp's own programs write, and its logits beside transformers'.
+
+Where llama.cpp is, the environment says: INGOT_LLAMA_CPP is a directory with its source
+(convert_hf_to_gguf.py), INGOT_LLAMA_BUILD one with libllama and llama-quantize, and
+INGOT_LLAMA_BINDINGS the directory `llama_cpp` of llama-cpp-python, all of 0.3.36. Without the
+first there are no rows.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from tests.clients import reference
+from tests.clients.gguf_models import MODELS, save
+from tests.clients.gguf_reference import LlamaCpp, differences
+
+os.environ["TQDM_DISABLE"] = "1"  # before the converter imports it
+ARCHITECTURES = MODELS if "INGOT_LLAMA_CPP" in os.environ else {}
+CONVERTED = ("f32", "f16", "bf16", "q8_0")
+QUANTIZED = ("Q4_0", "Q5_1", "Q2_K", "Q3_K_M", "Q4_K_M", "Q6_K", "IQ4_XS", "TQ2_0", "MXFP4_MOE")
+PRE = {"llama3": "llama-bpe", "qwen2": "qwen2"}
+LOGITS = Path(__file__).with_name("llama_logits.py")
+
+
+def check(name, place, ingot):
+    """Yield way, number of tensors, how many differ, difference of logits, and problems."""
+    source = place / name
+    source.mkdir(parents=True)
+    save(name, source)
+    build = Path(os.environ.get("INGOT_LLAMA_BUILD", ""))
+    llama_cpp = LlamaCpp(Path(os.environ["INGOT_LLAMA_CPP"]), build)
+    for kind in CONVERTED:
+        expected = place / f"{kind}.gguf"
+        llama_cpp.convert(source, expected, kind, PRE.get(MODELS[name][2]))
+        yield compared(kind, expected, place / name, llama_cpp, ingot)
+    ingot.run("create", f"{name}-whole", place / "bf16.gguf")
+    ingot.run("export", f"{name}-whole", place / "whole.gguf", "--to", "gguf")
+    is_same = (place / "whole.gguf").read_bytes() == (place / "bf16.gguf").read_bytes()
+    yield "gguf whole", 1, int(not is_same), None, []
+    for kind in QUANTIZED if "INGOT_LLAMA_BUILD" in os.environ else ():
+        expected = place / f"{kind}.gguf"
+        try:
+            llama_cpp.quantize(place / "bf16.gguf", expected, kind)
+        except subprocess.CalledProcessError as error:
+            told = error.stderr.decode(errors="replace").strip().splitlines()[-1]
+            yield f"gguf {kind}", 0, 0, None, [f"llama-quantize itself: {told[-60:]}"]
+            continue
+        yield compared(kind, expected, place / name, llama_cpp, ingot)
+
+
+def compared(kind, expected, source, llama_cpp, ingot):
+    """Export in one type, and compare with the file that llama.cpp wrote."""
+    out = expected.with_name(f"{kind}-ingot.gguf")
+    ingot.run("export", source, out, "--to", "gguf", "-q", kind)
+    found, wanted = llama_cpp.read(out), llama_cpp.read(expected)
+    problems = differences(found, wanted)
+    if not problems and out.read_bytes() != expected.read_bytes():
+        problems = ["other bytes"]
+    names = found[1].keys() | wanted[1].keys()
+    differ = sum(found[1].get(one) != wanted[1].get(one) for one in names)
+    logits = None
+    if kind == "f32" and "INGOT_LLAMA_BINDINGS" in os.environ:
+        logits, said = distance(source, out, expected.with_name("logits.npy"))
+        problems += said
+    return f"gguf {kind}", len(names), differ, logits, problems
+
+
+def distance(source, path, made):
+    """The largest difference of logits to transformers', relative to the largest logit."""
+    words = [os.environ["INGOT_LLAMA_BINDINGS"], os.environ["INGOT_LLAMA_BUILD"], path, made]
+    argv = [sys.executable, LOGITS, *words, *reference.TOKENS]
+    done = subprocess.run(list(map(str, argv)), capture_output=True, text=True, check=False)
+    if done.returncode:
+        return None, [f"llama.cpp itself: {done.stderr.strip()[-80:]}"]
+    expected = reference.torch_logits(source)[0]
+    return reference.largest(np.load(made), expected) / float(np.abs(expected).max()), []
