@@ -24,7 +24,8 @@ def print_statistics(store: Store, model: Description, glob: str, *, json: bool)
     from importer.sources.stored.source import read_stored
     from importer.verification.at_source import measure_at_source
 
-    inventory = read_stored(store, model.name)
+    # Of a GGUF file the names are those in the file, as in a list of tensors.
+    inventory = read_stored(store, model.name, apart=not model.is_whole)
     chosen = [one for one in inventory.tensors if one.name == glob]
     chosen = chosen or [one for one in inventory.tensors if fnmatchcase(one.name, glob)]
     if not chosen:

@@ -33,7 +33,8 @@ def statistics_lines(
     if found.moments.count:
         yield ""
         yield from _picture(found)
-    yield from facts(_against(tensor, at_source), _INDENT)
+    if against := list(_against(tensor, found, at_source)):
+        yield from ("", *facts(against, _INDENT))
 
 
 def statistics_document(
@@ -104,9 +105,11 @@ def _facts(tensor: SourceTensor, found: Statistics) -> Iterator[tuple[str, str]]
         yield "zeroed groups", _part(codes.zeroed, codes.groups)
 
 
-def _against(tensor: SourceTensor, at_source: AtSource) -> Iterator[tuple[str, str]]:
+def _against(
+    tensor: SourceTensor, statistics: Statistics, at_source: AtSource
+) -> Iterator[tuple[str, str]]:
     if at_source.source is None:
-        if tensor.stored_as:
+        if statistics.codes is not None:
             yield "source", f"not at hand: {at_source.why}"
         return
     if (quality := at_source.found.get(tensor.name)) is None:
@@ -133,7 +136,6 @@ def _picture(found: Statistics) -> Iterator[str]:
         ).rstrip()
     low, high = _number(histogram.low), _number(histogram.high)
     yield f"{' ' * _INDENT}{low}{high.rjust(len(counts) - len(low))}"
-    yield ""
 
 
 def _number(value: float) -> str:

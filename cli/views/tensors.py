@@ -31,7 +31,7 @@ def tensor_lines(
     rows = collapse(chosen, lambda tensor: (tensor.type_name, tensor.shape, tensor.nbytes))
     if by_size:
         rows.sort(key=lambda row: -_nbytes(row.members))
-    whole = model.weight_bytes
+    whole = sum(tensor.nbytes for tensor in model.tensors)
     cells = [_HEAD, *(_cells(row, whole) for row in rows)]
     if len(rows) > 1:
         nbytes = _nbytes(chosen)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from importer.sources.carried import carried_prefixes
@@ -88,8 +88,8 @@ class Description(NamedTuple):
 
     @property
     def weight_bytes(self) -> int:
-        """Bytes of the data of all tensors, headers and files not counted."""
-        return sum(share.nbytes for share in self.dtypes)
+        """Bytes of the tensors that hold the parameters, headers not counted."""
+        return sum(tensor.nbytes for tensor in _weights(self.tensors, self.manifest))
 
     def layers(self, media_type: MediaType) -> Iterator[Layer]:
         """Yield the layers of one kind, in order."""
@@ -236,14 +236,17 @@ def _parameters(
 ) -> int | None:
     if not tensors or problems:
         return None
+    return sum(elements(tensor.shape) for tensor in _weights(tensors, manifest))
+
+
+def _weights(tensors: Iterable[StoredTensor], manifest: Manifest) -> Iterator[StoredTensor]:
+    """Yield the tensors that hold parameters of the model itself."""
     carried = carried_prefixes({layer.name for layer in manifest.layers if layer.is_file})
-    tensors = [one for one in tensors if not (carried and one.name.startswith(carried))]
-    floating = (
-        one
-        for one in tensors
-        if one.quant is not None or is_parameter(one.name, one.dtype, one.shape)
-    )
-    return sum(elements(tensor.shape) for tensor in floating)
+    for one in tensors:
+        is_carried = bool(carried) and one.name.startswith(carried)
+        is_one = one.quant is not None or is_parameter(one.name, one.dtype, one.shape)
+        if is_one and not is_carried:
+            yield one
 
 
 def _declared_dtype(record: ModelRecord, source: Mapping[str, Json]) -> str | None:
