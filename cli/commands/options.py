@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from store import Store
 
 STORE_VARIABLE: Final = "INGOT_STORE"
-NameArg = Annotated[str, typer.Argument(metavar="NAME", help="A model: NAME[:TAG].")]
+NameArg = Annotated[str, typer.Argument(metavar="NAME", help="A model: NAME[:TAG], or ID.")]
 StoreOpt = Annotated[
     str | None,
     typer.Option(

@@ -56,7 +56,15 @@ def result_lines(result: ImportResult, plan: Plan, seconds: float) -> Iterator[s
         if worst is not None and worst.deviation is not None:
             sizes += f", worst tensor {worst.deviation.sqnr:.1f} dB `{printable(worst.name)}`"
         yield sizes
-    yield f"next: ingot show {shlex.quote(str(result.name))}"
+    flag = ""
+    if result.quality:
+        from importer.models.suspicion import suspicion_of
+
+        if suspicious := sum(suspicion_of(one) is not None for one in result.quality):
+            verb, flag = "is" if suspicious == 1 else "are", " --quality"
+            tensors = count(len(result.quality), "tensor")
+            yield f"warning: {suspicious:,} of {tensors} {verb} suspicious"
+    yield f"next: ingot show {shlex.quote(str(result.name))}{flag}"
 
 
 def outlook_document(name: ModelName, new: Sequence[Job], store: Store) -> dict[str, object]:

@@ -208,3 +208,73 @@ def test_a_store_that_is_a_file_is_refused(tmp_path):
     place.write_text("x")
 
     assert run("list", store=place).code == 8
+
+
+def test_an_id_means_a_model_wherever_one_is_read(filled, tmp_path):
+    digest = manifest_digest(filled, "kept")
+    short = digest[7:15]
+
+    assert run("show", short, "--json", store=filled).document["digest"] == digest
+    assert run("verify", digest, "--quick", store=filled).succeeded()
+    run("cp", short, "other", store=filled).succeeded()
+    assert manifest_digest(filled, "other") == digest
+    run("create", "small", short, "-q", "int4", store=filled).succeeded()
+    run("export", digest, tmp_path / "hf", "--to", "hf", store=filled).succeeded()
+    assert run("cp", "kept", short, store=filled).succeeded()
+    assert f"{short}:latest" in names(filled)
+
+
+def test_a_mistyped_name_is_answered_with_a_near_one(filled_store):
+    for words in (("show", "kpet"), ("verify", "kpet"), ("cp", "kpet", "x"), ("rm", "kpet")):
+        assert "hint: Did you mean `kept:latest`?" in run(*words, store=filled_store).failed(9)
+
+
+def test_an_id_is_not_a_name_that_is_removed(filled):
+    short = manifest_digest(filled, "kept")[7:19]
+
+    assert "Did you mean `kept:latest`?" in run("rm", short, store=filled).failed(9)
+
+
+def test_rm_takes_globs_and_says_what_became_free(filled):
+    run("cp", "kept", "kept:backup", store=filled).succeeded()
+
+    one = run("rm", "kept:backup", store=filled).succeeded()
+    assert one.stderr == ""
+    run("cp", "kept", "kept:backup", store=filled).succeeded()
+    both = run("rm", "kept*", store=filled).succeeded()
+
+    assert both.stdout == "deleted 'kept:backup'\ndeleted 'kept:latest'\n"
+    assert both.stderr == "169 KB in 29 blobs became free; `ingot gc` removes them\n"
+    assert names(filled) == ["moe:v1"]
+
+
+def test_models_are_chosen_and_ordered(filled):
+    run("cp", "moe:v1", "a", store=filled).succeeded()
+
+    by_size = run("list", "--names", "--sort", "size", store=filled).succeeded().stdout
+    latest = run("list", "--names", "--sort", "modified", store=filled).succeeded().stdout
+    chosen = run("list", "*oe:*", "--names", store=filled).succeeded().stdout
+
+    assert by_size.split() == ["a:latest", "moe:v1", "kept:latest"]
+    assert latest.split()[0] == "a:latest"
+    assert chosen == "moe:v1\n"
+    for words in (
+        ("--names", "--json"),
+        ("--history", "--names"),
+        ("--history", "--sort", "size"),
+    ):
+        assert run("list", *words, store=filled).code == 2
+
+
+def test_a_list_has_types_parameters_and_architectures(filled_store):
+    document = run("list", "--json", store=filled_store).document
+    shown = run("list", store=filled_store).stdout
+
+    found = {one["name"]: one for one in document["models"]}
+    kept = found["kept:latest"]
+    assert (kept["type"], kept["parameter_size"]) == ("BF16", "82.2K")
+    assert found["moe:v1"]["architecture"] == "Glm4MoeForCausalLM"
+    assert "LlamaForCausalLM" in shown
+    narrow = run("list", store=filled_store, COLUMNS="60").stdout
+    assert "LlamaForCausalLM" not in narrow
+    assert "kept:latest" in narrow
