@@ -14,6 +14,8 @@ from store.text import is_printable, printable
 _NESTS: Final = ("state_dict", "model", "module")
 _DEPTH: Final = 4
 _NAMED: Final = 5
+_OF_HQQ: Final = "W_q"
+"""HQQ saves a dictionary for each layer, in which this is the codes."""
 
 
 class StateDict(NamedTuple):
@@ -49,6 +51,10 @@ def find_state_dict(where: str, value: object) -> StateDict:
             {key: one for key, one in value.items() if key not in inner[:1]}
         )
         if len(inner) != 1:
+            for key in others:
+                layer = value[key]
+                if isinstance(layer, dict) and _OF_HQQ in layer:
+                    unread(where, f"`{printable(str(key))}` is quantized by hqq")
             if not others:
                 return StateDict({}, ())
             shown = _shown([*inner[:1], *others])

@@ -161,6 +161,7 @@ KINDS = {
     "dictionary of": b"]" + tensor() + b"a",
     "not clear": mapping(a=mapping(w=tensor()), b=mapping(w=tensor())),
     "`model`, `state_dict`": mapping(state_dict=mapping(w=tensor()), model=mapping(w=tensor())),
+    "quantized by hqq": mapping(a=mapping(W_q=tensor()), b=mapping(w=tensor())),
     "holds tensors below": mapping(w=tensor(), x=mapping(w=tensor())),
 }
 
