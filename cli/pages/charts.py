@@ -121,7 +121,8 @@ def _area(label: str, tensors: list[StoredTensor], box: Box, whole: int) -> Area
     roles: dict[Role, list[StoredTensor]] = {}
     for tensor in tensors:
         roles.setdefault(role_of(tensor.name), []).append(tensor)
-    has_strip = box.width >= _LABELLED[0] and box.height >= _LABELLED[1] and len(roles) > 1
+    is_layer = label not in roles
+    has_strip = is_layer and box.width >= _LABELLED[0] and box.height >= _LABELLED[1]
     inner = box.inside(_STRIP, 1.0) if has_strip else box
     order = sorted(roles, key=lambda role: (-_nbytes(roles[role]), role))
     boxes = squarified([_nbytes(roles[role]) for role in order], inner)

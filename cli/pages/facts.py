@@ -68,7 +68,8 @@ def numbers(model: Description) -> Iterator[tuple[str, str, str]]:
     """Yield label, value and, for a number that is cut, the whole of it."""
     yield "Size", size(model.size), f"{model.size:,} bytes in all blobs"
     if model.parameters is not None:
-        yield "Parameters", _human(model.parameters), f"{model.parameters:,}"
+        short, whole = _human(model.parameters), f"{model.parameters:,}"
+        yield "Parameters", short, "" if short == whole else whole
         nbytes = sum(tensor.nbytes for tensor in model.tensors)
         if model.parameters:
             bits = f"{8 * nbytes / model.parameters:.2f}"

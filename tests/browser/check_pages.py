@@ -159,11 +159,11 @@ def hostile(directory: Path) -> Path:
 
 def many(directory: Path) -> Path:
     """Write a model of ten thousand tensors."""
-    matrix = struct.pack("<64f", *(0.01 * (number % 13) - 0.05 for number in range(64)))
+    matrix = struct.pack("<512f", *(0.01 * (number % 13) - 0.05 for number in range(512)))
     tensors = {
         f"model.layers.{layer}.mlp.experts.{expert}.{part}_proj.weight": (
             "F32",
-            [1, 64],
+            [8, 64],
             matrix,
         )
         for layer in range(40)
