@@ -13,6 +13,7 @@ from tests.fuzz import scaled_targets, uqff_targets
 from tests.fuzz.scratch import SCRATCH
 from tests.fuzz.store_targets import DIGEST, IDENTITY, PATH
 from tests.importer.formats.gguf import builders as gguf_builders
+from tests.importer.formats.imatrix import builders as imatrix_builders
 from tests.importer.formats.onnx import builders as onnx_builders
 from tests.importer.formats.pytorch.builders import (
     GOOD,
@@ -171,6 +172,7 @@ SEEDS: dict[str, list[bytes]] = {
     "pytorch_pickle": [pickled(GOOD), pickled(mapping(model=GOOD, x=b"]N\x88e"))],
     "gguf": gguf_builders.SEEDS,
     "gguf-apart": gguf_builders.APART,
+    "imatrix": imatrix_builders.SEEDS,
     "scaled": scaled_targets.SEEDS,
     **uqff_targets.SEEDS,
     "onnx": onnx_builders.SEEDS,

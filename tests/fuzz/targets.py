@@ -37,6 +37,7 @@ from store.text import is_printable, printable
 from tests.fuzz import (
     asked_targets,
     gguf_targets,
+    imatrix_targets,
     onnx_targets,
     packed_targets,
     scaled_targets,
@@ -211,6 +212,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "text": text,
     "checkpoint": checkpoint,
     **gguf_targets.TARGETS,
+    **imatrix_targets.TARGETS,
     **scaled_targets.TARGETS,
     **uqff_targets.TARGETS,
     **onnx_targets.TARGETS,

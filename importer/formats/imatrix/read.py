@@ -84,7 +84,8 @@ def _numbers(where: str, header: Header, info: TensorInfo, read: ReadRange) -> _
 
     if info.kind.name != "F32":
         malformed(where, f"`{info.name}` is {info.kind.name}, expected F32")
-    data = read(info.offset, info.offset + info.nbytes)
+    # What has no bytes may be anywhere.
+    data = read(info.offset, info.offset + info.nbytes) if info.nbytes else b""
     return np.frombuffer(data, ">f4" if header.is_big else "<f4").astype(np.float32)
 
 

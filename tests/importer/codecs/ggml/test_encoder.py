@@ -7,6 +7,8 @@ import json
 import gguf
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from importer.codecs.base import Operation, Part
 from importer.codecs.ggml.encoder import QUANTIZED, quantizer
@@ -193,3 +195,24 @@ def test_a_kernel_that_differs_is_noticed(kernels):
     spec.check(sound)
     with pytest.raises(ArithmeticError, match="quantizes to Q6_K differs"):
         spec.check(Wrong())
+
+
+@each_weighted
+@settings(max_examples=settings.default.max_examples // 5)
+@given(
+    seed=st.integers(0, 1 << 32),
+    rows=st.integers(1, 5),
+    blocks=st.integers(1, 5),
+    size=st.integers(-30, 30),
+)
+def test_kernels_and_numpy_weigh_alike(name, kernels, seed, rows, blocks, size):
+    rng = np.random.default_rng(seed)
+    shape = (rows, blocks * NAMED[name].elements)
+    values = (rng.standard_t(2, shape) * 2.0**size).astype(np.float32)
+    values[rng.random(shape) < rng.random() / 2] = 0
+    weights = (rng.random(shape[1]) ** 4 * 10.0 ** rng.integers(-6, 6)).astype(np.float32)
+
+    fast, slow = (made(name, values, weights, way) for way in (kernels, NUMPY))
+
+    assert np.array_equal(fast[0], slow[0])
+    assert fast[1] == slow[1]

@@ -9,7 +9,7 @@ import pytest
 
 from importer.formats.imatrix.read import read_matrix
 from store.errors import IngotError, InputError
-from tests.importer.formats.gguf.builders import gguf
+from tests.importer.formats.gguf.builders import Writer, gguf, headed
 from tests.importer.formats.imatrix.builders import (
     COUNTS,
     KEYS,
@@ -91,6 +91,7 @@ def test_another_models_matrix_is_refused(shape):
         read(imatrix(SUMS, COUNTS)).of("a.weight", *shape)
 
 
+W = Writer()
 NAN, INFINITE = float("nan"), float("inf")
 A = entry("a", 1, [1.0])
 MALFORMED = {
@@ -130,6 +131,16 @@ MALFORMED = {
     "sums of halves": (imatrix(SUMS, COUNTS, kinds=("F16", "F32")), "is F16, expected F32"),
     "counts of halves": (imatrix(SUMS, COUNTS, kinds=("F32", "F16")), "is F16, expected F32"),
     "experts": (imatrix({"a": [[1.0, 2, 3]]}, {"a": [1.0, 2]}), "3 sums and 2 counts"),
+    "no columns": (imatrix({"a": [[]]}, {"a": [1.0]}), "0 sums and 1 counts"),
+    "nothing, behind the end": (
+        headed(
+            W.info("a.in_sum2", "F32", (1, 0), 1 << 20)
+            + W.info("a.counts", "F32", (0, 1), 1 << 20),
+            b"".join(W.key(*key) for key in KEYS),
+            (2, len(KEYS)),
+        ),
+        "0 sums and 0 counts",
+    ),
     "counts of NaN": (imatrix({"a": [[1.0]]}, {"a": [NAN]}), "counts that are no numbers"),
     "counts of any size": (imatrix({"a": [[1.0]]}, {"a": [1e30]}), "that are no numbers"),
     "sums of NaN": (imatrix({"a": [[NAN]]}, {"a": [1.0]}), "`a` has numbers that are not"),
