@@ -201,12 +201,11 @@ def test_a_kernel_that_differs_is_noticed(kernels):
 @settings(max_examples=settings.default.max_examples // 5)
 @given(
     seed=st.integers(0, 1 << 32),
-    rows=st.integers(1, 5),
-    blocks=st.integers(1, 5),
+    sides=st.tuples(st.integers(1, 5), st.integers(1, 5)),
     size=st.integers(-30, 30),
 )
-def test_kernels_and_numpy_weigh_alike(name, kernels, seed, rows, blocks, size):
-    rng = np.random.default_rng(seed)
+def test_kernels_and_numpy_weigh_alike(name, kernels, seed, sides, size):
+    rng, (rows, blocks) = np.random.default_rng(seed), sides
     shape = (rows, blocks * NAMED[name].elements)
     values = (rng.standard_t(2, shape) * 2.0**size).astype(np.float32)
     values[rng.random(shape) < rng.random() / 2] = 0
