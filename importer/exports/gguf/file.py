@@ -9,11 +9,13 @@ from typing import NamedTuple
 from importer.codecs.base import Decoder, Transcoder
 from importer.codecs.cast import Cast
 from importer.codecs.ggml.encoder import quantizer
+from importer.codecs.ggml.from_mxfp4 import Mxfp4Blocks
 from importer.codecs.ggml.types import GgmlType
 from importer.codecs.plain import Plain
-from importer.codecs.registry import has_blocks, transcoder_for
+from importer.codecs.registry import has_blocks, stored_type, transcoder_for
+from importer.codecs.spec import Mode
 from importer.codecs.stacked import RecodeStack
-from importer.codecs.transcode import Copy, Gather, Recode
+from importer.codecs.transcode import Copy, CopyParts, Gather, Recode, Repack
 from importer.codecs.views.every_other import EveryOther
 from importer.exports.base import ExportFile, Piece, Row, WritePlan
 from importer.exports.gguf.parameters import Metadata
@@ -113,6 +115,8 @@ def transcoder_to(
     dtype = decoder.value_dtype
     if str(decoder) == kind.name and has_blocks(decoder):
         return transcoder_for(None, decoder)
+    if kind.name == "MXFP4" and (moved := mxfp4_moved(decoder)) is not None:
+        return Mxfp4Blocks(moved)
     if kind.is_plain:
         if dtype == kind.name:
             return Copy(dtype) if isinstance(decoder, Plain) else Gather(decoder)
@@ -123,3 +127,12 @@ def transcoder_to(
     return (
         Recode(decoder, encoders[0]) if len(encoders) == 1 else RecodeStack(decoder, encoders)
     )
+
+
+def mxfp4_moved(decoder: Decoder) -> CopyParts | Repack | None:
+    """Return what gives codes and scales of MXFP4 as the store has them, or None."""
+    spec = stored_type(decoder)
+    if spec is None or spec.mode is not Mode.MXFP4:
+        return None
+    found = transcoder_for(spec, decoder)
+    return found if isinstance(found, CopyParts | Repack) else None

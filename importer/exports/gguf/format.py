@@ -11,7 +11,7 @@ from importer.exports.base import ExportOptions, WritePlan
 from importer.exports.experts import experts_of
 from importer.exports.gguf.architectures import Architecture, architecture_of
 from importer.exports.gguf.documents import Documents
-from importer.exports.gguf.file import Typed, assemble
+from importer.exports.gguf.file import Typed, assemble, mxfp4_moved
 from importer.exports.gguf.hparams import Hparams
 from importer.exports.gguf.mixing import facts_of, mixed, moved_last
 from importer.exports.gguf.parameters import Metadata, Parameters
@@ -38,6 +38,7 @@ _VERSION: Final = 2
 """Of the quantized blocks, which llama.cpp checks."""
 _IN_FILE: Final = "what GGUF has of it is among the file's keys"
 _MATRIX: Final = 2
+_STACK: Final = 3
 _GUESSED: Final = 1024
 """The number of a file's type that says that nobody knows."""
 
@@ -74,6 +75,15 @@ class Gguf:
         wanted = FILE_TYPES[word] if word else _usual(sources)
         tensors = _tensors(architecture, hparams, sources)
         documents = Documents(inventory)
+        is_float = not wanted.is_mixture and (word or NAMED[wanted.kind].is_plain)
+        usual = NAMED[wanted.kind if is_float else _usual_float(sources).kind]
+        typed = [
+            Typed(one, _kept(one, word) or converted_type(one.name, one.shape, usual))
+            for one in tensors
+        ]
+        is_packed = any(one.kind.name == "MXFP4" for one in typed)
+        if is_packed and NAMED[wanted.kind].is_plain:
+            wanted = FILE_TYPES["MXFP4_MOE"]._replace(is_mixture=False)
         first, parameters = (
             Parameters(architecture.name, hparams, wanted.number).made(lines)
             for lines in (architecture.first, architecture.parameters)
@@ -84,12 +94,6 @@ class Gguf:
         metadata |= parameters
         metadata["general.quantization_version"] = Value("u32", _VERSION)
         metadata |= WAYS[architecture.vocabulary](Vocabulary(documents, config, hparams))
-        is_float = not wanted.is_mixture and (word or NAMED[wanted.kind].is_plain)
-        usual = NAMED[wanted.kind if is_float else _usual_float(sources).kind]
-        typed = [
-            Typed(one, _kept(one, word) or converted_type(one.name, one.shape, usual))
-            for one in tensors
-        ]
         if word and wanted.is_mixture:
             typed = mixed(typed, word, facts_of(metadata), matrix)
             metadata = moved_last(metadata) | keys_of(matrix)
@@ -126,7 +130,13 @@ def _matrix(path: str | None, word: str) -> ImportanceMatrix | None:
 
 
 def _kept(tensor: Tensor, word: str) -> GgmlType | None:
-    """Return the type of blocks that stay what they are, because none was asked for."""
+    """Return the type of blocks that stay what they are, because none was asked for.
+
+    Stacks of experts in MXFP4 stay so whatever float is asked for, as in the converter.
+    """
+    is_stack = len(tensor.shape) >= _STACK and not (word and FILE_TYPES[word].is_mixture)
+    if is_stack and all(mxfp4_moved(one.decoder) for one in tensor.members):
+        return NAMED["MXFP4"]
     kind = None if word else NAMED.get(tensor.before)
     return None if kind is None or kind.is_plain else kind
 

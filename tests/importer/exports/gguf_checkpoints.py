@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import struct
 
 from importer.exports.gguf.encoding import _LETTERS
-from tests.importer.builders import safetensors, write
+from tests.importer.builders import noise, safetensors, write
 from tests.importer.exports.mlx_checkpoints import values
 
 WIDE, NARROW, INNER, TOKENS, LAYERS, EXPERTS = 64, 32, 96, 320, 2, 3
@@ -83,6 +84,17 @@ MODELS = {
         {"head_dim": NARROW, "num_local_experts": EXPERTS, "num_experts_per_tok": 2},
         "llama3",
     ),
+    "gpt-oss-packed": (
+        "GptOssForCausalLM",
+        "gpt_oss",
+        {
+            "head_dim": NARROW,
+            "num_local_experts": EXPERTS,
+            "num_experts_per_tok": 2,
+            "quantization_config": {"quant_method": "mxfp4"},
+        },
+        "llama3",
+    ),
     "deepseek2": ("DeepseekV2ForCausalLM", "deepseek_v2", DEEPSEEK, "llama3"),
 }
 TYPES = ("f32", "f16", "bf16", "q8_0")
@@ -99,9 +111,13 @@ def checkpoint(directory, name, shards=1, dtype="BF16"):
     kind, family, more, vocabulary = MODELS[name]
     config = BASE | {"architectures": [kind], "model_type": family} | more
     files = {"config.json": json.dumps(config).encode(), **vocabulary_of(vocabulary)}
-    tensors = {
-        one: values(f"{name} {one}", shape, dtype) for one, shape in tensors_of(name, config)
-    }
+    tensors = {}
+    for one, shape in tensors_of(name, config):
+        if one.endswith(("_blocks", "_scales")):
+            data = noise(one, math.prod(shape))
+            tensors[one] = ("U8", shape, data if one.endswith("_blocks") else scales(data))
+        else:
+            tensors[one] = values(f"{name} {one}", shape, dtype)
     if shards == 1:
         files["model.safetensors"] = safetensors(tensors)
     else:
@@ -116,6 +132,11 @@ def checkpoint(directory, name, shards=1, dtype="BF16"):
         files["model.safetensors.index.json"] = told
     write(directory, files)
     return directory
+
+
+def scales(data):
+    """Make exponents near 1 of bytes."""
+    return bytes(120 + byte % 16 for byte in data)
 
 
 def tensors_of(name, config):
@@ -149,13 +170,13 @@ def _attention(name, prefix):
     else:
         for one, rows in (("q", heads), ("k", NARROW), ("v", NARROW)):
             yield f"{place}.{one}_proj.weight", (rows, WIDE)
-            if name in {"qwen2moe", "gpt-oss"}:
+            if name == "qwen2moe" or name.startswith("gpt-oss"):
                 yield f"{place}.{one}_proj.bias", (rows,)
     yield f"{place}.o_proj.weight", (WIDE, heads)
     if name == "gemma3":
         yield f"{place}.q_norm.weight", (NARROW,)
         yield f"{place}.k_norm.weight", (NARROW,)
-    if name == "gpt-oss":
+    if name.startswith("gpt-oss"):
         yield f"{place}.sinks", (2,)
 
 
@@ -168,12 +189,18 @@ def _feed_forward(name, prefix, number):
         place = f"{prefix}.block_sparse_moe"
         yield f"{place}.gate.weight", (EXPERTS, WIDE)
         yield from _experts(f"{place}.experts", ("w1", "w3", "w2"), INNER)
-    elif name == "gpt-oss":
+    elif name.startswith("gpt-oss"):
         yield f"{place}.router.weight", (EXPERTS, WIDE)
         yield f"{place}.router.bias", (EXPERTS,)
-        yield f"{place}.experts.gate_up_proj", (EXPERTS, WIDE, 2 * INNER)
+        if name == "gpt-oss":
+            yield f"{place}.experts.gate_up_proj", (EXPERTS, WIDE, 2 * INNER)
+            yield f"{place}.experts.down_proj", (EXPERTS, INNER, WIDE)
+        else:
+            for one, rows, columns in (("gate_up", 2 * INNER, WIDE), ("down", WIDE, INNER)):
+                shape = (EXPERTS, rows, columns // 32)
+                yield f"{place}.experts.{one}_proj_blocks", (*shape, 16)
+                yield f"{place}.experts.{one}_proj_scales", shape
         yield f"{place}.experts.gate_up_proj_bias", (EXPERTS, 2 * INNER)
-        yield f"{place}.experts.down_proj", (EXPERTS, INNER, WIDE)
         yield f"{place}.experts.down_proj_bias", (EXPERTS, WIDE)
     elif name == "qwen2moe" or (name == "deepseek2" and number):
         yield f"{place}.gate.weight", (EXPERTS, WIDE)

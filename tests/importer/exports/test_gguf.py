@@ -69,7 +69,7 @@ def test_without_a_type_matrices_keep_theirs(tmp_path):
     assert found == GOLDEN["llama"]["sha256"]["bf16"]
 
 
-@pytest.mark.parametrize("name", ["llama", "mixtral", "gpt-oss"])
+@pytest.mark.parametrize("name", ["llama", "mixtral", "gpt-oss", "gpt-oss-packed"])
 def test_a_stored_model_gives_what_one_file_of_it_gives(store, tmp_path, name):
     source = checkpoint(tmp_path / "m", name)
     create(store, source)
