@@ -294,6 +294,9 @@ def test_a_hostile_model_does_no_harm(store, case):
         assert outcome.code in {0, 5}
         if "--json" in words:
             assert outcome.document["name"] == "m:latest"
+    assert run("show", "m", "--tree", store=store).clean().code in {0, 5}
+    assert run("show", "m", "--tensor", "*", store=store).clean().code in {0, 3, 4, 5}
+    assert run("list", store=store).clean().code == run("df", store=store).clean().code == 0
 
 
 def test_a_name_with_digits_that_python_refuses_to_read_does_no_harm(store):

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import os
+import pty
 import re
 import shutil
+import struct
+import subprocess
+import termios
 
 import numpy as np
 import pytest
@@ -13,7 +20,7 @@ from importer.codecs.reference import floats
 from importer.models.quality import Quality
 from importer.models.suspicion import suspicion_of
 from store import MediaType, Store
-from tests.cli.runner import run
+from tests.cli.runner import argv, environment, run
 from tests.importer.builders import CAUSAL, MODELS, handmade, model
 
 
@@ -132,6 +139,26 @@ def test_everything_fits_the_terminal(shown_store, words, columns):
     sentence = re.compile(r"warning: |runs in |rules of |worst: |\d+ of \d+ ")
     long = [line for line in shown.splitlines() if len(line) > columns]
     assert [line for line in long if not sentence.match(line)] == []
+
+
+@pytest.mark.parametrize("columns", [60, 120])
+def test_the_terminal_itself_tells_how_wide_it_is(shown_store, columns):
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    process = subprocess.Popen(
+        argv("show", "moe", "--tensors"), env=environment(shown_store), stdout=slave
+    )
+    os.close(slave)
+    seen = b""
+    with contextlib.suppress(OSError):  # the other end was closed
+        while piece := os.read(master, 1 << 16):
+            seen += piece
+    os.close(master)
+
+    assert process.wait() == 0
+    widths = {len(line) for line in seen.decode().splitlines()}
+    assert max(widths) <= columns
+    assert max(widths) > columns - 30
 
 
 def test_a_damaged_license_does_not_keep_the_rest_from_being_shown(shown_store, tmp_path):
