@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO_STORE := $(VENV)/demo-store
 
-.PHONY: demo check lint test docs soak zoo clients browser bench bench-codecs clean
+.PHONY: demo check lint test docs man schemas soak zoo clients browser bench bench-codecs clean
 
 demo: $(VENV)/.run
 	rm -rf $(DEMO_STORE)
@@ -29,6 +29,15 @@ test: $(VENV)/.dev
 # The site in site/, which can be opened from the disk: index.html. A broken link fails.
 docs: $(VENV)/.dev
 	$(BIN)/zensical build --strict --clean
+
+# The manual pages in man/, from the help; schemas, from what the commands print, and the
+# table of codes in docs/errors.md.
+man: $(VENV)/.dev
+	$(BIN)/python tests/man.py
+
+schemas: $(VENV)/.dev
+	$(BIN)/python tests/schemas.py --write
+	$(BIN)/python tests/cli/test_errors.py
 
 # Minutes to hours: the long versions of what `make check` runs slices of. LIBGGML is the path of
 # a libggml-base.so that was built with -ffp-contract=off.

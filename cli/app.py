@@ -90,13 +90,9 @@ def command_word(words: list[str]) -> str | None:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import PackageNotFoundError, version
+        from cli.version import version_of_ingot
 
-        try:
-            number = version("ingot")
-        except PackageNotFoundError:
-            number = "(not installed)"
-        out([f"ingot {number}"])
+        out([f"ingot {version_of_ingot()}"])
         raise typer.Exit
 
 

@@ -15,6 +15,9 @@ def help_(
             metavar="[COMMAND]", help="The command to explain; without one, all are listed."
         ),
     ] = None,
+    man: Annotated[
+        bool, typer.Option("--man", help="Print a manual page, which `man -l -` shows.")
+    ] = False,
 ) -> None:
     """Explain a command.
 
@@ -22,13 +25,20 @@ def help_(
     """
     from cli.usage import no_command
     from cli.views.console import out
-    from cli.views.help import help_lines
+    from cli.views.help import help_lines, page_of
 
     above = cast("Any", ctx.parent)  # typer's own classes of groups and contexts
-    if command is None:
-        out(help_lines(above.command, above))
-        return
-    found = above.command.commands.get(command)
-    if found is None:
-        raise no_command(command, above.command, above)
-    out(help_lines(found, typer.Context(found, parent=above, info_name=command)))
+    explained, context, name = above.command, above, "ingot"
+    if command is not None:
+        explained = above.command.commands.get(command)
+        if explained is None:
+            raise no_command(command, above.command, above)
+        context = typer.Context(explained, parent=above, info_name=command)
+        name = f"ingot-{command}"
+    if man:
+        from cli.version import version_of_ingot
+        from cli.views.man import man_lines
+
+        out(man_lines(page_of(explained, context), name, version_of_ingot()))
+    else:
+        out(help_lines(explained, context))

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import typer
     from typer.core import TyperCommand, TyperGroup
 
+COMMANDS: Final = "Commands"
 _WIDEST: Final = 100
 _TERM: Final = 30
 """Columns of a table's first column, at most; a longer term has a line of its own."""
@@ -88,7 +89,7 @@ def page_of(command: TyperCommand | TyperGroup, ctx: typer.Context) -> Page:
     if commands:
         visible = ((name, one) for name, one in commands.items() if not one.hidden)
         summaries = ((name, _parts(one.help or "")[0][0]) for name, one in visible)
-        sections.append(Section("Commands", tuple(summaries)))
+        sections.append(Section(COMMANDS, tuple(summaries)))
     sections += _options(command, ctx)
     usage = " ".join((ctx.command_path, *words, "[OPTIONS]"))
     return Page(usage, paragraphs[0], tuple(paragraphs[1:]), tuple(examples), tuple(sections))

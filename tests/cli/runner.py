@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from functools import cache
 from unittest import mock
 
 from cli.main import run as run_main
@@ -50,8 +51,10 @@ class Outcome:
 
     @property
     def document(self):
-        """The one JSON document of stdout, strictly read."""
-        return _strict(self.stdout)
+        """The one JSON document of stdout, strictly read, and as its schema says."""
+        found = _strict(self.stdout)
+        validator(found["schema"]).validate(found)
+        return found
 
     @property
     def error(self):
@@ -59,7 +62,7 @@ class Outcome:
         assert self.stderr.count("\n") == 1, self.stderr
         found = _strict(self.stderr)
         assert list(found) == ["schema", "code", "exit_code", "message", "hint"]
-        assert found["schema"] == "ingot.error/1"
+        validator("ingot.error/1").validate(found)
         assert found["exit_code"] == self.code
         return found
 
@@ -90,6 +93,16 @@ class Outcome:
             assert "This is a bug" not in text, text
         assert self.seconds < LONGEST_SECONDS
         return self
+
+
+@cache
+def validator(schema):
+    """What checks a document against the schema that it names."""
+    from jsonschema import Draft202012Validator
+
+    name = schema.removeprefix("ingot.").removesuffix("/1")
+    text = (REPOSITORY / "docs" / "schemas" / f"{name}.json").read_text(encoding="utf-8")
+    return Draft202012Validator(json.loads(text))
 
 
 def _strict(text):

@@ -1,0 +1,135 @@
+"""Errors: every code has a hint and a line in docs/errors.md, each exit code a whole message.
+
+python tests/test_errors.py    write the table of codes in docs/errors.md again
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+import pytest
+
+import store.errors
+from cli.hints import HINTS
+from store.errors import IngotError
+from tests.cli.runner import run
+from tests.importer.builders import MODELS, REPOSITORY, model, write
+
+PAGE = REPOSITORY / "docs" / "errors.md"
+BEGIN, END = "| code | exit | what helps |\n|---|---|---|\n", "\n\nErrors go to stderr"
+LLAMA = MODELS / "tiny-llama"
+
+
+def raised():
+    """Each code that is raised anywhere: the exit codes, and whether every place has a hint."""
+    exits = {
+        name: one.exit_code
+        for name, one in vars(store.errors).items()
+        if isinstance(one, type) and issubclass(one, IngotError)
+    }
+    found = {}
+    for room in ("cli", "importer", "store"):
+        for path in sorted((REPOSITORY / room).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if not isinstance(node, ast.Call):
+                    continue
+                named = {word.arg: word.value for word in node.keywords}
+                code = named.get("code")
+                if isinstance(code, ast.Constant) and str(code.value).startswith("E_"):
+                    codes, hints = found.setdefault(code.value, (set(), []))
+                    if isinstance(node.func, ast.Name) and node.func.id in exits:
+                        codes.add(exits[node.func.id])
+                    hints.append("hint" in named)
+    return found
+
+
+def table():
+    """The rows of docs/errors.md: of each code its exit codes and its hint."""
+    return "\n".join(
+        f"| `{code}` | {', '.join(map(str, sorted(exits))) or '-'} | {_hint(code)} |"
+        for code, (exits, _) in sorted(raised().items())
+    )
+
+
+def _hint(code):
+    text = HINTS.get(code, "the hint says it")
+    return text.replace("|", "\\|")
+
+
+def test_every_code_has_a_hint():
+    lacking = [
+        code
+        for code, (_, hints) in raised().items()
+        if code not in HINTS and not all(hints) and code != "E_BUG"
+    ]
+
+    assert lacking == []
+
+
+def test_the_page_lists_every_code():
+    text = PAGE.read_text(encoding="utf-8")
+
+    assert text.partition(BEGIN)[2].partition(END)[0] == table(), "run this file as a script"
+
+
+def sources(place):
+    """Things that are wrong, each in its own way."""
+    write(place / "cut", {"model.safetensors": b"\x08\0\0\0\0\0\0\0{}"})
+    write(place / "keras", {"model.h5": b"x"})
+    write(place / "dtype", {"model.safetensors": _of_dtype("Q4")})
+    model(place / "odd", {"a.weight": ("BF16", (4, 7))})
+    write(place, {"bad.toml": b"[[rule]]\n", "list.toml": b"[[model]]\n"})
+
+
+def _of_dtype(dtype):
+    from tests.importer.builders import framed
+
+    return framed({"a": {"dtype": dtype, "shape": [8], "data_offsets": [0, 8]}}, bytes(8))
+
+
+CALLS = {
+    "create x {llama} -q int9": (2, ("`int9`", "expected one of int2", "hint: ")),
+    "create x {llama} --jobs 0": (2, ("`--jobs 0`", "expected an integer of 1", "hint: ")),
+    "create ../x {llama}": (2, ("`../x`", "expected the name", "hint: ")),
+    "create x {llama} --rule *.nope=int4": (2, ("`*.nope`", "no tensor matches", "hint: ")),
+    "create x {place}/cut": (3, ("`model.safetensors`", "needs", "hint: ")),
+    "create x {llama} --recipe {place}/bad.toml": (
+        3,
+        ("bad.toml`", "expected `match`", "hint"),
+    ),
+    "create x {place}/odd --rule *=int4 --strict": (3, ("`a.weight`", "7 % 32", "hint: ")),
+    "sync {place}/list.toml": (3, ("list.toml`", "expected `name` and `source`", "hint: ")),
+    "create x {place}/keras": (4, ("`model.h5`", "hint: ")),
+    "create x {place}/dtype": (4, ("`a`", "`Q4`", "hint: ")),
+    "show nothing": (9, ("`nothing:latest`", "not found", "hint: ")),
+    "create x {place}/nowhere": (9, ("nowhere`", "does not exist", "hint: ")),
+    "show kept --system": (9, ("`kept:latest`", "no system", "hint: ")),
+    "create x {llama} --recipe nope": (9, ("`nope`", "neither a file nor a preset", "hint: ")),
+    "create kept {llama} --no-clobber": (2, ("`kept:latest`", "already", "hint: ")),
+    "prune": (2, ("`prune`", "expected one of", "hint: `ingot gc`")),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_an_error_says_what_which_expected_got_and_what_helps(filled, tmp_path, call):
+    code, told = CALLS[call]
+    sources(tmp_path)
+    words = [word.format(llama=LLAMA, place=tmp_path) for word in call.split()]
+
+    text = run(*words, store=filled).failed(code)
+
+    assert [word for word in told if word not in text] == []
+    assert re.match(r"error: [^A-Z]|error: `", text)
+    assert not text.partition("\n")[0].endswith(".")
+
+
+if __name__ == "__main__":
+    text = PAGE.read_text(encoding="utf-8")
+    before, _, rest = text.partition(BEGIN)
+    PAGE.write_text(before + BEGIN + table() + END + rest.partition(END)[2], encoding="utf-8")
