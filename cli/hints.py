@@ -22,7 +22,7 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "E_BLOB_SIZE": _DAMAGED,
         "E_BUSY": "Run the command again when the other one is done, or give `ingot gc` more "
         "time with `--wait SECONDS`",
-        "E_CALIBRATE": "`ingot create --help` names the ways",
+        "E_CALIBRATE": "`ingot help create` names the ways",
         "E_CALIBRATE_UNUSED": "`--calibrate` and `--symmetric` belong to the type that `-q` "
         "names, or to the types of a recipe",
         "E_CONFIG": "Fetch the file again: it is damaged, or not the model's",
@@ -90,7 +90,7 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "E_QUANT_NONFINITE": "Keep the tensor (`--rule '{tensor}=keep'`), or pass "
         "`--allow-nonfinite`",
         "E_QUANT_PAIR": "Fetch the files again: their parts do not belong together",
-        "E_QUANT_TYPE": "`ingot create --help` lists the types",
+        "E_QUANT_TYPE": "`ingot help create` lists the types",
         "E_READ_ONLY": "Mount it for writing, or name another store with `--store`",
         "E_RECIPE": "`ingot show NAME --recipe` prints a recipe that can be read again",
         "E_RECIPE_TYPE": "Say which: `-q int4 --recipe {recipe}`",
