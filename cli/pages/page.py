@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cli.pages import charts, facts
+from cli.views.ollama import runs_of_model, words
 from importer.models.conversation import templates_of
 from importer.models.description import Description, read_text
 from importer.models.places import role_of
@@ -44,12 +45,13 @@ def page(store: Store, model: Description) -> str:
 
 def _context(store: Store, model: Description) -> dict[str, Any]:
     tensors = model.tensors
-    quality = facts.quality(store, model)
+    quality, runs = facts.quality(store, model), runs_of_model(model)
     return {
         "name": printable(str(model.name)),
         "architecture": printable(model.architecture) or "unknown architecture",
         "digest": str(model.stored.digest),
         "numbers": list(facts.numbers(model)),
+        "runs_in": "" if runs is None else printable(words(runs)),
         "capabilities": [printable(word) for word in model.capabilities],
         "problems": [printable(problem, facts.LONGEST) for problem in model.problems],
         "wide": facts.drawn(charts.tree_map(tensors, *_WIDE)),
