@@ -58,8 +58,14 @@ def check_text(text: str) -> None:
     Raises:
         UsageError: it is neither.
     """
-    if not _ID.fullmatch(text.lower()):
+    if digits_of(text) is None:
         ModelName.parse(text)
+
+
+def digits_of(text: str) -> str | None:
+    """Return the digits of an ID, with or without `sha256:`; None where a text is not one."""
+    match = _ID.fullmatch(text.lower())
+    return match[1] if match else None
 
 
 def names_to_remove(catalog: Catalog, texts: Iterable[str]) -> list[ModelName]:
@@ -136,12 +142,12 @@ def _parsed(text: str) -> ModelName | None:
 
 
 def _by_id(catalog: Catalog, text: str) -> ModelName | None:
-    match = _ID.fullmatch(text.lower())
-    if match is None:
+    digits = digits_of(text)
+    if digits is None:
         return None
     found: dict[str, ModelName] = {}
     for stored in _manifests(catalog):
-        if (digest := stored.digest.hex).startswith(match[1]):
+        if (digest := stored.digest.hex).startswith(digits):
             found.setdefault(digest, stored.name)
     if len(found) > 1:
         candidates = [f"`{name}` ({digest[:12]})" for digest, name in found.items()]

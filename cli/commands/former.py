@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 from store.errors import NotFoundError, UsageError
@@ -13,7 +12,6 @@ if TYPE_CHECKING:
     from store.writer import Writer
 
 AT: Final = "@"
-_ID: Final = re.compile(r"(?:sha256:)?([0-9a-f]{4,64})")
 
 
 def find_former(store: Store, text: str) -> StoredManifest:
@@ -29,9 +27,10 @@ def find_former(store: Store, text: str) -> StoredManifest:
     """
     from cli.views.text import rfc3339
     from store import ModelName
+    from store.lookup import digits_of
 
     before, _, after = text.partition(AT)
-    name, wanted = ModelName.parse(before), _ID.fullmatch(after)
+    name, wanted = ModelName.parse(before), digits_of(after)
     if wanted is None:
         message = f"`{text}`: expected at least four digits of an ID after the `{AT}`"
         raise UsageError(message, code="E_ID", hint="`ingot list --history` shows them")
@@ -39,7 +38,7 @@ def find_former(store: Store, text: str) -> StoredManifest:
     known: dict[Digest, StoredManifest] = {
         one.digest: one for one in (*store.history.read(name), *([now] if now else ()))
     }
-    found = [one for digest, one in known.items() if digest.hex.startswith(wanted[1])]
+    found = [one for digest, one in known.items() if digest.hex.startswith(wanted)]
     if len(found) > 1:
         these = ", ".join(f"{one.digest.short} of {rfc3339(one.mtime_ns)}" for one in found)
         message = f"`{text}` may be any of {these}"
