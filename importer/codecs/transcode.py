@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from importer.codecs.base import (
     Blocks,
@@ -188,11 +188,19 @@ class KeepBlocks:
         return ()
 
 
+class Parted(Decoder, Protocol):
+    """A decoder of arrays that a blob has as its parts, as each codec is one."""
+
+    def parts(self, shape: Shape) -> tuple[Part, ...]:
+        """Return the arrays of a tensor, in the order of the decoder's spans."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class CopyParts(_Unchanged):
     """Keeps codes and scales that are stored as the codec stores them already."""
 
-    codec: Codec
+    codec: Parted
 
     def parts(self, shape: Shape) -> tuple[Part, ...]:
         """Return the codec's parts."""

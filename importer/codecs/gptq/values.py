@@ -118,12 +118,6 @@ def _moved(decoder: GptqForm, words: Bits, rows: int, columns: int) -> Bits:
     return made
 
 
-def unpack_codes(decoder: GptqForm, data: Buffer, rows: int, columns: int) -> Codes:
-    """Return the codes of some rows, of shape (rows, columns), one in each byte."""
-    words = _words(decoder, data, rows, columns)
-    return _codes(decoder, words, slice(0, rows))[:, :columns]
-
-
 def unpack_scaling(
     decoder: GptqForm, arrays: Sequence[Buffer], rows: int, columns: int
 ) -> Scaling:

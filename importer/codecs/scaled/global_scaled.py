@@ -17,6 +17,7 @@ from importer.codecs.base import Encoded, KernelSpec, Operation, Part, Runtime, 
 from importer.codecs.scaled.blocks import Grid
 from importer.codecs.scaled.kernel import ScaledKernel
 from importer.codecs.spec import QUANT_TYPES, QuantSpec
+from importer.codecs.transcode import CopyParts
 from store.errors import InputError
 from store.fs import Buffer
 from store.tensorblob import GLOBAL_SCALE, PACKED_DTYPE, SCALE, WEIGHT
@@ -135,27 +136,13 @@ class GlobalNvfp4(ScaledFp4):
 
 
 @dataclass(frozen=True, slots=True)
-class CopyScaled:
-    """Keeps codes and scales of NVFP4; of a divisor of the whole tensor its reciprocal."""
+class CopyScaled(CopyParts):
+    """Keeps codes and scales of NVFP4; of a divisor of the whole tensor its reciprocal.
+
+    A divisor without an exact way back is not copied.
+    """
 
     codec: GlobalNvfp4
-
-    @property
-    def is_lossless(self) -> bool:
-        """Return True: a divisor without an exact way back is not copied."""
-        return True
-
-    def parts(self, shape: Shape) -> tuple[Part, ...]:
-        """Return the codec's parts."""
-        return self.codec.parts(shape)
-
-    def unit(self, shape: Shape) -> int:
-        """Return the codec's unit."""
-        return self.codec.unit(shape)
-
-    def spans(self, shape: Shape, elements: range) -> tuple[Span, ...]:
-        """Return what the codec would read."""
-        return self.codec.spans(shape, elements)
 
     def convert(
         self,
@@ -180,7 +167,3 @@ class CopyScaled:
         # Of so few bytes a chunk may have none (`importer.codecs.base`).
         begin, end = (len(whole) * at // count for at in (elements.start, elements.stop))
         return Encoded((words, scales, memoryview(whole)[begin:end]))
-
-    def kernels(self) -> tuple[KernelSpec, ...]:
-        """Return none."""
-        return ()

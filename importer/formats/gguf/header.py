@@ -9,7 +9,8 @@ from importer.codecs.ggml.types import GGML_TYPES, REMOVED, GgmlType
 from importer.formats.content import content_of
 from importer.formats.gguf.metadata import Metadata, MetadataReader, Value
 from importer.formats.gguf.problems import malformed, truncated, unread
-from importer.formats.gguf.stream import ReadRange, Stream
+from importer.formats.gguf.stream import Stream
+from importer.formats.window import ReadRange
 from store import limits
 from store.text import is_printable, printable
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from importer.formats.gguf.problems import malformed
-from importer.formats.gguf.stream import ReadRange, Stream
+from importer.formats.gguf.stream import Stream
+from importer.formats.window import ReadRange
 from store.text import is_printable, printable
 
 _STRING: Final = 8

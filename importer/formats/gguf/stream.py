@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Iterator
+from typing import Final, NoReturn
 
 from importer.formats.gguf.problems import truncated
+from importer.formats.window import FIRST, LARGEST, ReadRange, Window
 
-ReadRange = Callable[[int, int], bytes]
-"""Gives the bytes of a file from the first offset to before the second."""
-
-_FIRST: Final = 64 << 10
-_WINDOW: Final = 1 << 20
-"""Each window is twice as long as the one before, up to this: on the Hub it is a request."""
 _LENGTH_BYTES: Final = 8
 
 
-class Stream:
+class Stream(Window):
     """The bytes of a file from an offset on, of which a window is in memory.
 
     Attributes:
-        where: what to call the file in a message.
         order: `<` where numbers are little-endian, `>` where they are big-endian.
     """
 
@@ -37,38 +31,8 @@ class Stream:
             start: offset of the first byte.
             order: of the bytes of a number.
         """
-        self.where: Final = where
+        super().__init__(read, start, size, where)
         self.order = order
-        self._read: Final = read
-        self._size: Final = size
-        self._begin = start
-        self._data = b""
-        self._at = 0
-        self._window = _FIRST
-
-    @property
-    def position(self) -> int:
-        """The offset in the file of the next byte."""
-        return self._begin + self._at
-
-    @property
-    def left(self) -> int:
-        """How many bytes follow."""
-        return self._size - self.position
-
-    def take(self, count: int) -> bytes:
-        """Return the next bytes.
-
-        Raises:
-            InputError: there are not so many.
-        """
-        stop = self._at + count
-        if stop > len(self._data):
-            self._fill(count)
-            stop = self._at + count
-        taken = self._data[self._at : stop]
-        self._at = stop
-        return taken
 
     def number(self, code: str) -> int:
         """Return the next number, by its code in `struct`: `I` for u32, `Q` for u64."""
@@ -86,8 +50,8 @@ class Stream:
         self._at += count
         if self._at > len(self._data):
             self._begin, self._data, self._at = self.position, b"", 0
-            if count > _WINDOW:
-                self._window = _FIRST
+            if count > LARGEST:
+                self._length = FIRST
 
     def skip_strings(self, count: int) -> None:
         """Pass over strings, each after its length, as quickly as Python can.
@@ -117,17 +81,10 @@ class Stream:
         moved, self._at = at - self._at, self._at
         self.skip(moved)
 
-    def _fill(self, count: int) -> None:
-        self._check(count)
-        start = self.position
-        self._data = self._read(start, min(start + max(count, self._window), self._size))
-        self._window = min(2 * self._window, _WINDOW)
-        self._begin, self._at = start, 0
-
-    def _check(self, count: int) -> None:
-        if count > self.left:
-            truncated(
-                self.where,
-                f"it ends in the middle of its header: {count} bytes expected at byte "
-                f"{self.position}, {self.left} are left",
-            )
+    def too_short(self, count: int) -> NoReturn:
+        """Raise InputError for a header that goes on behind the end of the file."""
+        truncated(
+            self.where,
+            f"it ends in the middle of its header: {count} bytes expected at byte "
+            f"{self.position}, {self.left} are left",
+        )

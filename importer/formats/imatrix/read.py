@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 from importer.formats.content import content_of
 from importer.formats.gguf.header import Header, TensorInfo, is_gguf, read_header
 from importer.formats.gguf.metadata import Array, read_array
-from importer.formats.gguf.stream import ReadRange, Stream
+from importer.formats.gguf.stream import Stream
 from importer.formats.imatrix.matrix import FLOAT, ImportanceMatrix, malformed
+from importer.formats.window import ReadRange
 from store import limits
 from store.text import is_printable, printable
 

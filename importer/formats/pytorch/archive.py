@@ -10,7 +10,7 @@ import struct
 from typing import Final, NamedTuple, NoReturn
 
 from importer.formats.pytorch.problems import malformed, unread
-from importer.formats.pytorch.stream import ReadRange
+from importer.formats.window import ReadRange
 from store.text import printable
 
 _END: Final = struct.Struct("<4s4H2IH")

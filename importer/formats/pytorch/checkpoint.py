@@ -10,8 +10,9 @@ from importer.formats.pytorch.archive import Entry, data_offset, read_directory
 from importer.formats.pytorch.pickled import load
 from importer.formats.pytorch.problems import malformed, unread
 from importer.formats.pytorch.state_dict import find_state_dict
-from importer.formats.pytorch.stream import ReadRange, Stream
+from importer.formats.pytorch.stream import Stream
 from importer.formats.pytorch.values import ITEM_BYTES, Named, Storage, Tensor
+from importer.formats.window import ReadRange
 from store import limits
 from store.text import printable
 

@@ -235,22 +235,6 @@ def test_it_is_a_value(form):
 
 
 @each_form
-def test_codes_are_given_apart_from_their_scales(form):
-    subject = decoder(form, 8, 8)
-    rng = np.random.default_rng(5)
-    shape, whole = (64, 64), range(64 * 64)
-    arrays = [rng.bytes(span.nbytes) for span in subject.spans(shape, whole)]
-    arrays[2] = rng.random(64 * 8, np.float32).astype(np.float16).tobytes()
-
-    codes = gptq_values.unpack_codes(subject, arrays[0], *shape)
-    zeros, scales, groups = gptq_values.unpack_scaling(subject, arrays, *shape)
-
-    values = (codes.astype(np.float32) - zeros[:, groups]) * scales[:, groups]
-    assert bytes(subject.decode(arrays, shape, whole, NUMPY)) == values.tobytes()
-    assert codes.max() < 1 << subject.bits
-
-
-@each_form
 @few
 @given(data=st.data())
 def test_codes_move_to_a_type_of_the_store_with_the_same_values(form, data):
