@@ -64,7 +64,7 @@ def check_text(text: str) -> None:
 
 def digits_of(text: str) -> str | None:
     """Return the digits of an ID, with or without `sha256:`; None where a text is not one."""
-    match = _ID.fullmatch(text.lower())
+    match = _ID.fullmatch(text)
     return match[1] if match else None
 
 
