@@ -20,7 +20,7 @@ def show_plan(
 ) -> None:
     """Print what would be made; write nothing to the store."""
     from cli.views.console import out, out_json
-    from cli.views.created import outlook_document, outlook_lines
+    from cli.views.created import notes_of, outlook_document, outlook_lines
     from cli.views.derivation import said
     from cli.views.plan import plan_document, plan_lines
     from importer.pipeline import new_jobs
@@ -36,6 +36,7 @@ def show_plan(
         [
             *plan_lines(str(name), plan, new),
             *(f"{word} as the Modelfile says" for word in says),
+            *notes_of(plan),
             *outlook_lines(name, new, store),
         ]
     )

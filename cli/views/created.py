@@ -46,6 +46,7 @@ def result_lines(result: ImportResult, plan: Plan, seconds: float) -> Iterator[s
     if left_out:
         reasons = ", ".join(sorted({left.reason for left in left_out}))
         yield f"left out {count(len(left_out), 'file')} ({reasons}); --dry-run lists them"
+    yield from notes_of(plan)
     if result.replaced == result.digest:
         yield f"{result.name} is unchanged"
     elif result.replaced is not None:
@@ -65,6 +66,13 @@ def result_lines(result: ImportResult, plan: Plan, seconds: float) -> Iterator[s
             tensors = count(len(result.quality), "tensor")
             yield f"warning: {suspicious:,} of {tensors} {verb} suspicious"
     yield f"next: ingot show {shlex.quote(str(result.name))}{flag}"
+
+
+def notes_of(plan: Plan) -> Iterator[str]:
+    """Yield what a source lacks that nothing else tells of."""
+    inventory = plan.inventory
+    if not inventory.configs and inventory.whole is None and inventory.model is None:
+        yield "note: there is no config.json, so programs cannot know the architecture"
 
 
 def outlook_document(name: ModelName, new: Sequence[Job], store: Store) -> dict[str, object]:

@@ -179,3 +179,13 @@ def test_a_file_without_tensors_is_named_itself(store, tmp_path):
     source = model(tmp_path / "m", {}) / "model.safetensors"
 
     assert f"no weights in `{source}`" in run("create", "m", source, store=store).failed(3)
+
+
+def test_a_source_without_config_json_is_noted(store, tmp_path):
+    source = model(tmp_path / "m")
+    (source / "config.json").unlink(missing_ok=True)
+    note = "note: there is no config.json"
+
+    assert note in run("create", "m", source, "--dry-run", store=store).succeeded().stdout
+    assert note in run("create", "m", source, store=store).succeeded().stderr
+    assert note not in run("create", "n", LLAMA, store=store).succeeded().stderr
