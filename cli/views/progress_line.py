@@ -20,7 +20,7 @@ _MINUTE: Final = 60
 _HOUR: Final = 3600
 _WITH_RATE: Final = 70
 _WITH_BAR: Final = 100
-"""Columns from which there is room for the rate, and for a bar."""
+"""Columns from which there is room for the rate and what is counted, and for a bar."""
 _BAR: Final = 20
 _NAME: Final = 4
 """Columns below which a name would be nothing but dots."""
@@ -71,7 +71,8 @@ def line_of(state: State, width: int, *, has_blocks: bool = True) -> str:
             parts.append(_bar(state.share, has_blocks=has_blocks))
         if state.items:
             items = f"{state.items:,}"
-            parts.append(f"{state.items_done:>{len(items)},}/{items} {state.noun}s")
+            noun = f" {state.noun}s" if width >= _WITH_RATE else ""
+            parts.append(f"{state.items_done:>{len(items)},}/{items}{noun}")
         parts.append(f"{size(state.nbytes_done):>6}/{size(state.nbytes)}")
         if width >= _WITH_RATE:
             parts.append(f"{size(int(state.rate)):>6}/s")

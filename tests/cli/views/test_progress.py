@@ -132,7 +132,7 @@ def test_fetching_comes_before_reading():
 @pytest.mark.parametrize(
     ("columns", "shown"),
     [
-        (60, "2/3 writing     81/205 blobs  1.1 GB/2.6 GB     3 s left"),
+        (60, "2/3 writing     81/205  1.1 GB/2.6 GB     3 s left  model.…"),
         (80, NARROW),
         (120, WIDE),
     ],
