@@ -21,7 +21,7 @@ _SMALL: Final = ("Q4_0", "Q4_1", "Q5_0", "Q5_1")
 _WEIGHTED: Final = (*_SMALL, "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS")
 _DIRECT: Final = ("Q8_0", *_SMALL, "TQ1_0", "TQ2_0", "MXFP4")
 """The types whose scales follow from the largest values, if all columns count alike."""
-_SEARCHING: Final = 8
+_SEARCHING: Final = 32
 QUANTIZED: Final = ("Q8_0", *_WEIGHTED, "TQ1_0", "TQ2_0", "MXFP4")
 """The types that values can become."""
 

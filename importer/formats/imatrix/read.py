@@ -76,8 +76,12 @@ def _read_gguf(where: str, size: int, read: ReadRange) -> ImportanceMatrix:
             malformed(where, f"`{name}` without counts")
         numbers = [_numbers(where, header, one, read) for one in (sums, infos[own + _COUNTS])]
         entries.add(own, _means(where, own, *numbers))
-    texts = read_array(datasets, read, size, where) if datasets.kind == "string" else ()
-    return ImportanceMatrix(entries.found(), tuple(map(str, texts)), chunks)
+    texts = () if datasets.kind != "string" else read_array(datasets, read, size, where)
+    names = tuple(map(str, texts))
+    for name in names:
+        if not is_printable(name):
+            malformed(where, f"the name of a text, `{printable(name)}`, is not printable")
+    return ImportanceMatrix(entries.found(), names, chunks)
 
 
 def _numbers(where: str, header: Header, info: TensorInfo, read: ReadRange) -> _Floats:
@@ -159,6 +163,8 @@ class _Entries:
         """Take the importance of a tensor's columns."""
         import numpy as np  # noqa: PLC0415
 
+        if not name:
+            malformed(self._where, "there are sums without a name")
         if name in self._found:
             malformed(self._where, f"`{name}` is there twice")
         if not np.isfinite(numbers).all():

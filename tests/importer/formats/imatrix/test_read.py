@@ -124,6 +124,15 @@ MALFORMED = {
         imatrix(SUMS, COUNTS, keys=(("imatrix.datasets", "string", "x"), *KEYS[2:])),
         "expected the keys",
     ),
+    "text for a terminal": (
+        imatrix(
+            SUMS,
+            COUNTS,
+            keys=(("imatrix.datasets", ("array", "string"), ["a\x1b[2J"]), *KEYS[2:]),
+        ),
+        "the name of a text, .*, is not printable",
+    ),
+    "no name but the suffix": (imatrix({"": [[1.0]]}, {"": [1.0]}), "sums without a name"),
     "nothing": (imatrix({}, {}), "there is no entry"),
     "other tensors": (gguf([("a.weight", "F32", (1, 2))], KEYS), "there is no entry"),
     "no counts": (imatrix(SUMS, {"a.weight": [1.0]}), "`b_exps.weight.in_sum2` without counts"),
