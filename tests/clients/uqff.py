@@ -48,10 +48,12 @@ OTHER = ("HQQ4", "HQQ8", "FP8", "F8Q8", "MXFP4")
 TYPES = {
     "qwen2": (*AFQ, *GGML, *OTHER),
     "llama": (*AFQ, *GGML, *OTHER),
-    "qwen3_moe": (*AFQ, *GGML),
-    "mixtral": ("AFQ4", "Q4_0", "Q4K"),
+    "qwen3_moe": ("AFQ4", "Q4_0", "Q5_0", "Q8_0", "Q4K"),
+    "mixtral": ("AFQ4", "Q8_0", "Q4K"),
 }
 """Name -> types; all others in AFQ4 alone."""
+WIDE_ONLY = ("qwen3_moe", "mixtral")
+"""Whose experts mistral.rs computes in F32 alone, on a CPU, and in GGML's types alone."""
 K = range(10, 15)
 """GGML's numbers of K types: bytes are ggml's, not candle's."""
 PHI = "model.final_layernorm."
@@ -77,8 +79,10 @@ def check(name, place, ingot):
         word = isq.lower()
         ours, theirs = place / f"uqff-{word}", place / f"mistral-{word}"
         theirs.mkdir()
-        ingot.run("export", source, ours, "--to", "uqff", "-q", word)
-        problem = mistral.quantize(source, theirs / f"{word}.uqff", isq)
+        dtype = "F32" if name in WIDE_ONLY else "BF16"
+        words = ("--to", "uqff", "-q", word, "--dtype", dtype.lower())
+        ingot.run("export", source, ours, *words)
+        problem = mistral.quantize(source, theirs / f"{word}.uqff", isq, dtype)
         if problem:
             yield f"uqff {word}", 0, 0, None, [f"mistral.rs itself: {problem}"]
             continue
@@ -86,7 +90,7 @@ def check(name, place, ingot):
         names = {one for one in found.keys() | expected.keys() if not is_ours(one, found)}
         different = [one for one in names if found.get(one) != expected.get(one)]
         is_like = not any(_is_k(one, found) for one in found)
-        loaded = _loaded(ours, theirs, word, is_like=is_like)
+        loaded = _loaded(ours, theirs, f"{word}-0.uqff", dtype, is_like=is_like)
         yield f"uqff {word}", len(found), len(different), *loaded
     if name in TYPES:
         yield from check_stored(name, place, ingot, source)
@@ -137,15 +141,14 @@ def _is_k(name, found):
     return kind is not None and int.from_bytes(kind[2], "little") in K
 
 
-def _loaded(ours, theirs, word, *, is_like):
+def _loaded(ours, theirs, shard, dtype, *, is_like):
     """How far the odds of both are from each other, and what went wrong.
 
     Args:
         is_like: whether they have the same weights.
     """
-    shard = f"{word}-0.uqff"
-    found, problem = mistral.odds(ours, shard)
-    expected, other = mistral.odds(theirs, shard)
+    found, problem = mistral.odds(ours, shard, dtype)
+    expected, other = mistral.odds(theirs, shard, dtype)
     if problem:
         whose = "mistral.rs itself: " if other else ""
         return None, [f"{whose}{problem}"]
