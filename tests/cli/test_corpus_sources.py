@@ -26,7 +26,9 @@ def during_the_import(monkeypatch, do):
         if isinstance(event, BlobDone) and todo:
             todo.pop()()
 
-    monkeypatch.setattr("cli.views.progress.listening", lambda: contextlib.nullcontext(listen))
+    monkeypatch.setattr(
+        "cli.views.progress.listening", lambda *_: contextlib.nullcontext(listen)
+    )
 
 
 CHANGES = {

@@ -156,7 +156,7 @@ def sight(words: tuple[str, ...], root: Path) -> Sight | None:
 
 
 def is_pytest(words: tuple[str, ...]) -> bool:
-    return words[: len(PYTEST)] == PYTEST
+    return words[:2] == PYTEST[:2]
 
 
 def likely(bug: Bug, layer: str, root: Path) -> Iterator[tuple[str, ...]]:
@@ -216,7 +216,8 @@ def false_alarms(found: Iterable[Sight]) -> list[str]:
     found = list(found)
     tests = sorted({one.test for one in found if one.test})
     scripts = {one.words for one in found if not one.test}
-    commands = [*sorted(scripts), *([(*PYTEST, *tests)] if tests else [])]
+    every = tuple(word for word in PYTEST if word != "-x")
+    commands = [*sorted(scripts), *([(*every, *tests)] if tests else [])]
     with copy_of_the_code() as root:
         failing = (sight(words, root) for words in commands)
         return [one.told for one in failing if one is not None]
