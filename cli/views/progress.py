@@ -185,7 +185,7 @@ def _tell_interrupted(state: State) -> None:
     elif state.phase == WRITING and state.noun == "blob" and state.items:
         done = f"{state.items_done:,} of {count(state.items, 'blob')}"
         talk(f"interrupted: {done} {'is' if state.items == 1 else 'are'} kept; {again}")
-    elif state.phase:
+    elif state.phase not in {"", READING}:
         talk(f"interrupted while {state.phase}; nothing was changed")
 
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cli.views.console import be_quiet, speak_json
 from cli.views.progress import listening
 from cli.views.progress_line import Line, line_of
 from cli.views.progress_state import COMPARING, MEASURING, READING, VERIFYING, WRITING, State
@@ -44,6 +45,13 @@ WIDE = (
     "2/3 writing    ████████░░░░░░░░░░░░   81/205 blobs  1.1 GB/2.6 GB  550 MB/s     3 s left  "
     "model.layers.80.mlp.down_pro…"
 )
+
+
+@pytest.fixture(autouse=True)
+def talkative():
+    """The process may have served a call that wanted JSON."""
+    speak_json(wanted=False)
+    be_quiet(wanted=False)
 
 
 class Clock:
