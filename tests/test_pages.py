@@ -76,13 +76,13 @@ def _fields(document):
 
 def test_an_example_that_shows_something_else_is_found(tmp_path):
     page = (
-        "text\n```console\n$ ingot list\nNAME    ID\n\n$ ingot --version\nno version\n```\n"
+        "text\n```console\n$ echo here\nthere\n\n$ ingot --version\nno version\n```\n"
         "text\n\n```console\n$ false\n$ echo $?\n0\n```\n"
     )
 
     lines = replay(page, tmp_path).split("\n")
 
-    assert lines[:3] == ["text", "```console", "$ ingot list"]
+    assert lines[:4] == ["text", "```console", "$ echo here", "here"]
     assert lines[4:6] == ["", "$ ingot --version"]
     assert "no version" not in lines
     assert lines[7:] == [

@@ -37,7 +37,9 @@ WEIGHT = "model.layers.0.a.weight"
 
 @pytest.fixture
 def source(tmp_path):
-    return write(tmp_path / "source", {"model.toy": toy(TENSORS), "config.json": {}})
+    return write(
+        tmp_path / "source", {"model.toy": toy(TENSORS), "config.json": {"dtype": "float32"}}
+    )
 
 
 @pytest.fixture

@@ -214,7 +214,9 @@ class Sweep:
             return {self.scenario.ends}
         # gc can do without a folder of its own: it then removes at once.
         needed = NEEDED & {"fsync"} if command == "gc" else NEEDED
-        if point.call in needed and "memo.sqlite" not in point.path:
+        # Neither the memo nor what a name stood for before stands in the way of a command.
+        spared = any(part in point.path for part in ("memo.sqlite", "/former-", "/history"))
+        if point.call in needed and not spared:
             codes -= {0}
         return codes | {7} if error in NO_SPACE else codes
 

@@ -49,6 +49,7 @@ def test_exit_codes_are_those_that_are_promised():
         "NotFoundError": 9,
         "NetworkError": 10,
         "AuthError": 11,
+        "DiffersError": 12,
     }
 
 

@@ -107,7 +107,8 @@ def test_no_group_is_worse_than_without_a_search(name, dtype, symmetric, seed):
 
     # Sums of float32 are compared, in which errors below a millionth are not seen.
     size = (values.astype(float) ** 2).sum(axis=1)
-    assert (ours <= theirs * (1 + 1e-5) + size * 1e-12).all()
+    # The exponents of MLX's small floats wrap around.
+    assert (ours <= theirs * (1 + 1e-5) + size * 1e-12)[np.isfinite(theirs)].all()
 
 
 @pytest.mark.parametrize("method", Method)

@@ -112,7 +112,7 @@ def encode(
             _continue(values, state)
             _add_codes(values, state, last_code, is_symmetric, zero)
             _take_better(values, state, is_symmetric, zero)
-        _finish(values, state, is_half, is_wide, last_code)
+        _finish(values, state, is_half, is_wide, last_code, largest_bias)
         for i in range(len(block)):
             scales[first + i] = narrow(state[SCALE + i], is_half, is_wide)
             biases[first + i] = narrow(state[BIAS + i], is_half, is_wide)
@@ -203,7 +203,12 @@ def _take_better(values: Array, state: Array, is_symmetric: Flag, zero: np.float
 
 @jit
 def _finish(
-    values: Array, state: Array, is_half: Flag, is_wide: Flag, last_code: np.float32
+    values: Array,
+    state: Array,
+    is_half: Flag,
+    is_wide: Flag,
+    last_code: np.float32,
+    largest_bias: np.float32,
 ) -> None:
     """Round the best line, and go back to the first where that is not better."""
     width = columns(values, 32, 2)
@@ -219,6 +224,8 @@ def _finish(
     for g in range(width):
         scale, bias = state[SCALE + g], state[BIAS + g]
         better = state[ERROR + g] < state[FIRST_ERROR + g] and scale != np.float32(0)
+        # An infinity of F16 was widened to a number.
+        better = better and max(abs(scale), abs(bias)) <= largest_bias
         scale = scale if better else state[FIRST_SCALE + g]
         state[SCALE + g] = scale
         state[BIAS + g] = bias if better else state[FIRST_BIAS + g]

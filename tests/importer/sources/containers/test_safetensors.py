@@ -68,7 +68,7 @@ def test_a_shard_that_is_missing_is_named(tmp_path):
 
     assert refused(tmp_path) == (
         "E_SRC_SHARD_MISSING",
-        f"`{INDEX}` names 1 files that are missing: `{SECOND}`",
+        f"`{INDEX}` names 1 file that is missing: `{SECOND}`",
     )
 
 

@@ -24,9 +24,12 @@ LANES: Final = 16
 
 @jit
 def widen_all(source: Array, is_half: Flag, values: Array) -> None:
-    """Write the values of the bits of F16 or BF16, as float32."""
+    """Write the values of the bits of F16 or BF16, as float32: infinity for what is not finite."""
     for i in range(source.size):
-        values[i] = widen(source[i], is_half, None)
+        value = widen(source[i], is_half, None)
+        # An infinity or NaN of F16 is widened to a number, and numpy has to see such rows.
+        is_finite = is_half is None or abs(value) < np.float32(2**16)
+        values[i] = value if is_finite else np.float32(np.inf)
 
 
 @jit
