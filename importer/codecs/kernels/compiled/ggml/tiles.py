@@ -24,7 +24,7 @@ LANES: Final = 16
 
 @jit
 def widen_all(source: Array, is_half: Flag, values: Array) -> None:
-    """Write the values of the bits of F16 or BF16, as float32: infinity for what is not finite."""
+    """Write the values of F16 or BF16 as float32: infinity for what is not finite."""
     for i in range(source.size):
         value = widen(source[i], is_half, None)
         # An infinity or NaN of F16 is widened to a number, and numpy has to see such rows.
