@@ -91,7 +91,7 @@ def _models(before: Sequence[str], *, is_path: bool) -> Choices:
         store = open_store(root)
         names = sorted(str(one.name) for one in store.catalog.entries() if one.name)
     except (IngotError, OSError):
-        pass  # a shell that is being typed in is no place for errors
+        pass  # an error would be printed into the line that somebody is typing
     return Choices(tuple((name, "") for name in names), FILES if is_path else NOTHING)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Final, NoReturn
 
@@ -13,7 +14,7 @@ LARGEST: Final = 1 << 20
 """Each window is twice as long as the one before, up to this: on the Hub it is a request."""
 
 
-class Window:
+class Window(ABC):
     """The bytes of a file between two offsets, read forward, with every length checked first.
 
     Attributes:
@@ -54,9 +55,9 @@ class Window:
         self._at = stop
         return taken
 
+    @abstractmethod
     def too_short(self, count: int) -> NoReturn:
         """Raise InputError, in the words of the format, for bytes that are not there."""
-        raise NotImplementedError
 
     def _fill(self, count: int) -> None:
         self._check(count)

@@ -51,7 +51,7 @@ class Listed(NamedTuple):
         """Return the import that makes it.
 
         Args:
-            commit: that a revision of the Hub stands for, or None for what it stands for now.
+            commit: of the repository, or None for the one that the revision names now.
             threads: that write blobs.
             max_memory: in bytes, or None.
 

@@ -101,7 +101,7 @@ def _means(where: str, name: str, sums: _Floats, counts: _Floats) -> _Floats:
     if not counts.size or not sums.size or sums.size % counts.size:
         malformed(where, f"`{name}` has {sums.size} sums and {counts.size} counts")
     if not np.isfinite(counts).all() or np.abs(counts).max() >= 2.0**62:
-        malformed(where, f"`{name}` has counts that are no numbers")
+        malformed(where, f"`{name}` has counts that are not finite, or too large")
     whole = np.trunc(counts + np.copysign(np.float32(0.5), counts))[:, None]
     by_expert = sums.reshape(counts.size, -1)
     with np.errstate(all="ignore"):

@@ -150,8 +150,8 @@ MALFORMED = {
         ),
         "0 sums and 0 counts",
     ),
-    "counts of NaN": (imatrix({"a": [[1.0]]}, {"a": [NAN]}), "counts that are no numbers"),
-    "counts of any size": (imatrix({"a": [[1.0]]}, {"a": [1e30]}), "that are no numbers"),
+    "counts of NaN": (imatrix({"a": [[1.0]]}, {"a": [NAN]}), "counts that are not finite"),
+    "counts of any size": (imatrix({"a": [[1.0]]}, {"a": [1e30]}), "or too large"),
     "sums of NaN": (imatrix({"a": [[NAN]]}, {"a": [1.0]}), "`a` has numbers that are not"),
     "truncated": (imatrix(SUMS, COUNTS)[:-40], "ends at byte"),
 }
