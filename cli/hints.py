@@ -34,6 +34,7 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "E_EXPORT_FORMAT": "`--to hf` writes models of any architecture",
         "E_EXPORT_LOSSY": "Leave `--strict` out; `--dry-run` lists what is lost",
         "E_EXPORT_PLACE": "Name another place, outside of the store and the source",
+        "E_EXPORT_SPLIT": "Take a larger `--split-max-size`",
         "E_EXPORT_TENSOR": "`--to hf` writes tensors of any name",
         "E_EXPORT_TYPE": "`--to mlx` has the store's types, `--to uqff` those of mistral.rs; "
         "`--dtype` gives every float a type",

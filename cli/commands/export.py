@@ -55,7 +55,8 @@ def export(
         str,
         typer.Argument(
             metavar="DEST",
-            help="A directory that does not exist yet, or an empty one; for gguf a file.",
+            help="A directory that does not exist yet, or an empty one; for gguf a file, "
+            "unless it is a split.",
         ),
     ],
     to: Annotated[
@@ -108,9 +109,10 @@ def export(
         str | None,
         typer.Option(
             "--shard-size",
+            "--split-max-size",
             metavar="SIZE",
             help="Bytes of weights in a file, at most, such as 2GB; by default what the "
-            "format's own program writes.",
+            "format's own program writes. For gguf: write a split, DEST is a directory.",
         ),
     ] = None,
     variant: Annotated[

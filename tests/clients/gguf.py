@@ -42,6 +42,8 @@ def check(name, place, ingot):
     ingot.run("export", f"{name}-whole", place / "whole.gguf", "--to", "gguf")
     is_same = (place / "whole.gguf").read_bytes() == (place / "bf16.gguf").read_bytes()
     yield "gguf whole", 1, int(not is_same), None, []
+    if "INGOT_LLAMA_BUILD" in os.environ:
+        yield split(place, name, llama_cpp, ingot)
     for kind in QUANTIZED if "INGOT_LLAMA_BUILD" in os.environ else ():
         expected = place / f"{kind}.gguf"
         try:
@@ -68,6 +70,21 @@ def compared(kind, expected, source, llama_cpp, ingot):
         logits, said = distance(source, out, expected.with_name("logits.npy"))
         problems += said
     return f"gguf {kind}", len(names), differ, logits, problems
+
+
+def split(place, name, llama_cpp, ingot):
+    """Export in several files, and compare with what llama-gguf-split makes of one."""
+    theirs, mine = place / "split-llama.cpp", place / "split"
+    theirs.mkdir()
+    llama_cpp.split(place / "bf16-ingot.gguf", theirs / name, "1M")
+    words = ("--to", "gguf", "-q", "bf16", "--split-max-size", "1MB")
+    ingot.run("export", place / name, mine, *words)
+    found, wanted = (
+        {path.name: path.read_bytes() for path in one.iterdir()} for one in (mine, theirs)
+    )
+    names = found.keys() | wanted.keys()
+    differ = sum(found.get(one) != wanted.get(one) for one in names)
+    return "gguf split", len(names), differ, None, []
 
 
 def distance(source, path, made):

@@ -68,15 +68,17 @@ class LlamaCpp:
 
     def quantize(self, source: Path, path: Path, kind: str, *words: str) -> Path:
         """Run llama-quantize."""
-        program = self.build / "llama-quantize"
-        environment = os.environ | {"LD_LIBRARY_PATH": str(self.build)}
-        subprocess.run(
-            [program, *words, source, path, kind, "2"],
-            check=True,
-            capture_output=True,
-            env=environment,
-        )
+        self._run("llama-quantize", *words, source, path, kind, "2")
         return path
+
+    def split(self, source: Path, prefix: Path, size: str) -> None:
+        """Run llama-gguf-split."""
+        self._run("llama-gguf-split", "--split-max-size", size, source, prefix)
+
+    def _run(self, program: str, *words: str | Path) -> None:
+        environment = os.environ | {"LD_LIBRARY_PATH": str(self.build)}
+        argv = [self.build / program, *words]
+        subprocess.run(argv, check=True, capture_output=True, env=environment)
 
     def read(self, path: Path) -> tuple[dict, dict]:
         """Return keys with types and values, and tensors with shape, type and digest.

@@ -1,4 +1,4 @@
-"""Put a GGUF file together: its head, and what fills the rest."""
+"""Put GGUF files together: their heads, and what fills the rest."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ from importer.exports.base import ExportFile, Piece, Row, WritePlan
 from importer.exports.gguf.parameters import Metadata
 from importer.exports.gguf.tensors import Tensor
 from importer.formats.gguf.writer import TensorInfo, encode_head, padded
+from importer.sources.containers.gguf import read_file_header
+from importer.sources.file import Extent, SourceFile
 from importer.sources.roles import LeftOut
 
 
@@ -36,49 +38,94 @@ class Typed(NamedTuple):
     importance: tuple[bytes, ...] | None = None
 
 
-def assemble(
-    name: str,
-    metadata: Metadata,
-    typed: Sequence[Typed],
-    left_out: tuple[LeftOut, ...],
-) -> WritePlan:
-    """Return the plan of a file.
+class Content(NamedTuple):
+    """What a file holds.
 
-    Args:
-        name: of the file, without its ending.
+    Attributes:
+        path: of the file in the export.
         metadata: its keys, in order.
         typed: its tensors, in order.
-        left_out: what the file does not have.
     """
-    infos = [
+
+    path: str
+    metadata: Metadata
+    typed: Sequence[Typed]
+
+
+class Copied(NamedTuple):
+    """A file that is there already, and stays what it is."""
+
+    path: str
+    source: SourceFile
+
+
+def assemble(
+    contents: Sequence[Content | Copied], left_out: tuple[LeftOut, ...], *, is_file: bool
+) -> WritePlan:
+    """Return the plan of an export.
+
+    Args:
+        contents: of its files.
+        left_out: what they do not have.
+        is_file: whether the one file is the export, and not a directory with it.
+    """
+    files: list[ExportFile] = []
+    pieces: list[Piece] = []
+    rows: list[Row] = []
+    for number, one in enumerate(sorted(contents, key=lambda one: one.path)):
+        make = _copied if isinstance(one, Copied) else _made
+        file, filled, told = make(one, number)  # type: ignore[arg-type]  # each of its kind
+        files.append(file)
+        pieces += filled
+        rows += told
+    rows.sort(key=lambda row: row.name)
+    return WritePlan(tuple(files), tuple(pieces), tuple(rows), left_out, is_file=is_file)
+
+
+def infos_of(typed: Sequence[Typed]) -> list[TensorInfo]:
+    """Return the tensors of a file as its list has them."""
+    return [
         TensorInfo(one.name, one.shape, kind.number, _nbytes(one, kind))
         for one, kind, _ in typed
     ]
+
+
+def _made(content: Content, number: int) -> tuple[ExportFile, list[Piece], list[Row]]:
+    path, metadata, typed = content
+    infos = infos_of(typed)
     head = encode_head(metadata, infos)
     offset = len(head)
     pieces: list[Piece] = []
     rows: list[Row] = []
     known: list[tuple[int, bytes]] = []
-    path = f"{name}.gguf"
     for what, info in zip(typed, infos, strict=True):
         one, kind, _ = what
-        pieces += _pieces(what, offset, info.nbytes)
+        pieces += _pieces(what, number, offset, info.nbytes)
         rows.append(Row(one.name, one.shape, one.before, kind.name, path, info.nbytes))
         if one.data:
             known.append((offset, one.data))
         if gap := padded(info.nbytes) - info.nbytes:
             known.append((offset + info.nbytes, bytes(gap)))
         offset += padded(info.nbytes)
-    file = ExportFile(path, offset, head, tuple(known))
-    rows.sort(key=lambda row: row.name)
-    return WritePlan((file,), tuple(pieces), tuple(rows), left_out, is_file=True)
+    return ExportFile(path, offset, head, tuple(known)), pieces, rows
+
+
+def _copied(copied: Copied, number: int) -> tuple[ExportFile, list[Piece], list[Row]]:
+    path, source = copied
+    whole = (Extent(source, 0, source.size),)
+    piece = Piece(path, (source.size,), whole, Copy("U8"), number, ((0, source.size),))
+    rows = [
+        Row(one.name, one.shape, one.kind.name, one.kind.name, path, one.nbytes)
+        for one in read_file_header(source).tensors
+    ]
+    return ExportFile(path, source.size), [piece], rows
 
 
 def _nbytes(tensor: Tensor, kind: GgmlType) -> int:
     return math.prod(tensor.shape[:-1]) * kind.row_nbytes(tensor.shape[-1])
 
 
-def _pieces(typed: Typed, offset: int, nbytes: int) -> Iterator[Piece]:
+def _pieces(typed: Typed, file: int, offset: int, nbytes: int) -> Iterator[Piece]:
     tensor, kind, importance = typed
     if not tensor.members:
         return
@@ -99,7 +146,7 @@ def _pieces(typed: Typed, offset: int, nbytes: int) -> Iterator[Piece]:
             )
             width = 1 if member.by_element else last
             transcoder = EveryOther(transcoder, member.turn, width)
-        yield Piece(tensor.name, shape, member.extents, transcoder, 0, places)
+        yield Piece(tensor.name, shape, member.extents, transcoder, file, places)
 
 
 def transcoder_to(

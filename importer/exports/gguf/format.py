@@ -11,13 +11,14 @@ from importer.exports.base import ExportOptions, WritePlan
 from importer.exports.experts import experts_of
 from importer.exports.gguf.architectures import Architecture, architecture_of
 from importer.exports.gguf.documents import Documents
-from importer.exports.gguf.file import Typed, assemble, mxfp4_moved
+from importer.exports.gguf.file import Content, Typed, mxfp4_moved
 from importer.exports.gguf.hparams import Hparams
 from importer.exports.gguf.mixing import facts_of, mixed, moved_last
 from importer.exports.gguf.parameters import Metadata, Parameters
 from importer.exports.gguf.provenance import general
-from importer.exports.gguf.requantizing import copied, requantized, whole_file
+from importer.exports.gguf.requantizing import copied, requantized, whole_files
 from importer.exports.gguf.rules import take_tensors
+from importer.exports.gguf.split import published
 from importer.exports.gguf.tensors import Model, Tensor, is_of_text, ordered
 from importer.exports.gguf.types import ALIASES, FILE_TYPES, FileType, converted_type
 from importer.exports.gguf.vocabulary import Vocabulary
@@ -63,9 +64,9 @@ class Gguf:
         word = file_type_name(asked.quantize)
         matrix = _matrix(asked.imatrix, word)
         left = (*plan.left_out, *(LeftOut(file.file.path, _IN_FILE) for file in plan.files))
-        if (whole := whole_file(inventory)) is not None:
-            if word:
-                return requantized(asked.name, whole, word, matrix, left)
+        if (whole := whole_files(inventory)) is not None:
+            if word or asked.shard_size is not None:
+                return requantized(asked, whole, word, matrix, left)
             return copied(asked.name, whole, left)
         _check_kind(plan)
         config = inventory.configs[""]
@@ -97,7 +98,8 @@ class Gguf:
         if word and wanted.is_mixture:
             typed = mixed(typed, word, facts_of(metadata), matrix)
             metadata = moved_last(metadata) | keys_of(matrix)
-        return assemble(asked.name, metadata, typed, left)
+        model = Content(f"{asked.name}.gguf", metadata, typed)
+        return published(asked, model, (), left)
 
 
 def file_type_name(name: str | None) -> str:

@@ -1,18 +1,18 @@
-"""A GGUF file that is there already: as it is, or as `llama-quantize` makes another of it."""
+"""GGUF files that are there already: kept, or made into others as `llama-quantize` does."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from importer.codecs.ggml.decoder import Ggml
 from importer.codecs.ggml.types import GgmlType
 from importer.codecs.plain import Plain
-from importer.codecs.transcode import Copy
-from importer.exports.base import ExportFile, Piece, Row, WritePlan
-from importer.exports.gguf.file import Typed, assemble
+from importer.exports.base import ExportOptions, WritePlan
+from importer.exports.gguf.file import Content, Copied, Typed, assemble
 from importer.exports.gguf.mixing import facts_of, mixed, moved_last
 from importer.exports.gguf.parameters import Metadata
+from importer.exports.gguf.split import PREFIX, published
 from importer.exports.gguf.tensors import Member, Tensor
 from importer.exports.gguf.types import FILE_TYPES
 from importer.exports.gguf.weighting import keys_of
@@ -21,73 +21,104 @@ from importer.formats.gguf.metadata import Array, Value, read_array
 from importer.formats.gguf.writer import Values
 from importer.formats.imatrix.matrix import ImportanceMatrix
 from importer.sources.containers.gguf import read_file_header
+from importer.sources.containers.gguf_model import layer_type
 from importer.sources.file import Extent, SourceFile, opened, read_bytes
 from importer.sources.inventory import Inventory
 from importer.sources.roles import LeftOut
+from store import MediaType
 from store.errors import UnsupportedError
 from store.text import printable
 
-_SPLIT: Final = "split."
+_ALIGNMENT: Final = "general.alignment"
+"""A key that is not taken over: what we write begins at multiples of 32."""
 _VERSION: Final = 2
 
 
-def whole_file(inventory: Inventory) -> SourceFile | None:
-    """Return the GGUF file that all weights of a model are in, or None where there is none."""
-    is_one = inventory.is_apart and len(inventory.weights) == 1
-    return inventory.weights[0] if is_one else None
+class Whole(NamedTuple):
+    """The GGUF files of a model.
+
+    Attributes:
+        parts: of the model itself: one, or those of a split in order.
+        others: files beside it: of its projector, or an adapter.
+    """
+
+    parts: tuple[SourceFile, ...]
+    others: tuple[SourceFile, ...]
 
 
-def copied(name: str, file: SourceFile, left_out: tuple[LeftOut, ...]) -> WritePlan:
-    """Return the plan of a file, byte for byte."""
-    header = read_file_header(file)
-    path = f"{name}.gguf"
-    rows = [
-        Row(one.name, one.shape, one.kind.name, one.kind.name, path, one.nbytes)
-        for one in header.tensors
+def whole_files(inventory: Inventory) -> Whole | None:
+    """Return the GGUF files that all weights of a model are in, or None where they are not."""
+    if not inventory.is_apart:
+        return None
+    parts: dict[int, SourceFile] = {}
+    others = []
+    for file in inventory.weights:
+        header = read_file_header(file)
+        if layer_type(header, file.path) == MediaType.MODEL:
+            parts[header.integer(f"{PREFIX}no") or 0] = file
+        else:
+            others.append(file)
+    model = tuple(parts[number] for number in sorted(parts))
+    return Whole(model, tuple(others)) if model else Whole(tuple(others), ())
+
+
+def copied(name: str, whole: Whole, left_out: tuple[LeftOut, ...]) -> WritePlan:
+    """Return the plan of files that stay what they are, byte for byte."""
+    parts = [
+        Copied(f"{name}.gguf" if len(whole.parts) == 1 else file.name, file)
+        for file in whole.parts
     ]
-    whole = (Extent(file, 0, file.size),)
-    piece = Piece(path, (file.size,), whole, Copy("U8"), 0, ((0, file.size),))
-    return WritePlan(
-        (ExportFile(path, file.size),),
-        (piece,),
-        tuple(sorted(rows, key=lambda row: row.name)),
-        left_out,
-        is_file=True,
-    )
+    files = [*parts, *_beside(name, whole)]
+    return assemble(files, left_out, is_file=len(files) == 1)
 
 
 def requantized(
-    name: str,
-    file: SourceFile,
+    asked: ExportOptions,
+    whole: Whole,
     word: str,
     matrix: ImportanceMatrix | None,
     left_out: tuple[LeftOut, ...],
 ) -> WritePlan:
-    """Return the plan of a file whose tensors get other types.
+    """Return the plan of a model whose tensors get other types, or other files.
 
     Args:
-        name: of the file, without its ending.
-        file: that is there.
-        word: for the type of the file.
+        asked: with the name of the model, and the bytes of a file of a split.
+        whole: its files.
+        word: for the type of the file; empty where tensors keep theirs.
         matrix: how much columns count, or None where all count alike.
-        left_out: what the file does not have.
+        left_out: what the export does not have.
 
     Raises:
         UnsupportedError: it is of another byte order, or has a type that is not decoded.
     """
-    header = read_file_header(file)
-    if header.is_big:
-        raise UnsupportedError(
-            f"`{printable(file.path)}` is big-endian: its tensors are given other types only "
-            "after they are taken out of it",
-            code="E_EXPORT_FORMAT",
-        )
-    metadata = _metadata(header, file)
-    metadata["general.quantization_version"] = Value("u32", _VERSION)
-    metadata["general.file_type"] = Value("u32", FILE_TYPES[word].number)
-    typed = [Typed(_tensor(one, file), one.kind) for one in header.tensors]
-    made = mixed(typed, word, facts_of(metadata), matrix)
-    return assemble(name, moved_last(metadata) | keys_of(matrix), made, left_out)
+    metadata: Metadata = {}
+    typed: list[Typed] = []
+    for number, file in enumerate(whole.parts):
+        header = read_file_header(file)
+        if header.is_big:
+            raise UnsupportedError(
+                f"`{printable(file.path)}` is big-endian: its tensors are given other types "
+                "only after they are taken out of it",
+                code="E_EXPORT_FORMAT",
+            )
+        if not number:
+            metadata = _metadata(header, file)
+        typed += (Typed(_tensor(one, file), one.kind) for one in header.tensors)
+    if word:
+        metadata["general.quantization_version"] = Value("u32", _VERSION)
+        metadata["general.file_type"] = Value("u32", FILE_TYPES[word].number)
+        typed = mixed(typed, word, facts_of(metadata), matrix)
+        metadata = moved_last(metadata) | keys_of(matrix)
+    model = Content(f"{asked.name}.gguf", metadata, typed)
+    return published(asked, model, _beside(asked.name, whole), left_out)
+
+
+def _beside(name: str, whole: Whole) -> list[Copied]:
+    """Return the files beside a model under their own names; blobs have none."""
+    return [
+        Copied(f"mmproj-{name}.gguf" if file.is_blob else file.name, file)
+        for file in whole.others
+    ]
 
 
 def _tensor(info: TensorInfo, file: SourceFile) -> Tensor:
@@ -109,7 +140,7 @@ def _metadata(header: Header, file: SourceFile) -> Metadata:
     with opened(file) as descriptor:
         read = partial(read_bytes, file, descriptor)
         for key, value in header.metadata.items():
-            if key.startswith(_SPLIT):
+            if key.startswith(PREFIX) or key == _ALIGNMENT:
                 continue
             if isinstance(value, Array):
                 if value.kind == "array":

@@ -344,3 +344,101 @@ def test_a_matrix_that_is_not_there_or_has_no_use_is_told(tmp_path):
     for kind in ("f16", "q8_0", None):
         with pytest.raises(UsageError, match="without an importance matrix"):
             planned(None, tmp_path / "o", "gguf", source=source, q=kind, imatrix=weights)
+
+
+def keys_and_tensors(path):
+    """Keys of a file that are not lists, and its tensors in order."""
+    header = read_file_header(find(path.name, path))
+    return {key: one for key, one in told(path).items() if key.startswith("split.")}, [
+        (one.name, one.nbytes) for one in header.tensors
+    ]
+
+
+def test_a_split_has_all_keys_in_its_first_file_and_counts_its_files(tmp_path):
+    source = checkpoint(tmp_path / "in", "llama")
+    export(None, tmp_path / "m.gguf", "gguf", source=source, q="q8_0")
+
+    export(None, tmp_path / "out", "gguf", source=source, q="q8_0", shard_size=20_000)
+
+    files = sorted((tmp_path / "out").iterdir())
+    assert [path.name for path in files] == [
+        f"in-{number:05}-of-{len(files):05}.gguf" for number in range(1, len(files) + 1)
+    ]
+    assert len(files) > 2
+    whole = tensors(tmp_path / "m.gguf")
+    found, order = {}, []
+    for number, path in enumerate(files):
+        keys, inside = keys_and_tensors(path)
+        assert keys == {
+            "split.no": number,
+            "split.tensors.count": len(whole),
+            "split.count": len(files),
+        }
+        assert len(told(path)) > 10 or number
+        assert sum(nbytes for _, nbytes in inside) <= 20_000 or len(inside) == 1
+        found |= tensors(path)
+        order += inside
+    assert found == whole
+    assert order == keys_and_tensors(tmp_path / "m.gguf")[1]
+
+
+def test_a_tensor_above_the_limit_has_a_file_of_its_own(tmp_path):
+    source = checkpoint(tmp_path / "in", "llama")
+
+    plan = export(None, tmp_path / "out", "gguf", source=source, q="f32", shard_size=1)
+
+    assert len(plan.files) == len(plan.rows)
+
+
+def test_a_file_and_a_model_give_the_same_split(store, tmp_path):
+    source = checkpoint(tmp_path / "in", "llama")
+    export(None, tmp_path / "in.gguf", "gguf", source=source, q="q4_0")
+    create(store, tmp_path / "in.gguf")
+
+    export(None, tmp_path / "a", "gguf", source=source, q="q4_0", shard_size=30_000)
+    export(store, tmp_path / "b", "gguf", shard_size=30_000)
+
+    first, second = (sorted((tmp_path / one).iterdir()) for one in "ab")
+    assert len(first) > 1
+    assert [one.read_bytes() for one in first] == [one.read_bytes() for one in second]
+
+
+def test_a_split_comes_out_as_it_is_or_as_one_file_of_another_type(tmp_path):
+    source = checkpoint(tmp_path / "in", "llama")
+    export(None, tmp_path / "in.gguf", "gguf", source=source, q="bf16")
+    export(None, tmp_path / "in.split", "gguf", source=source, q="bf16", shard_size=60_000)
+    files = sorted((tmp_path / "in.split").iterdir())
+
+    export(None, tmp_path / "again", "gguf", source=files[1])
+    export(None, tmp_path / "a.gguf", "gguf", source=files[0], q="q4_0")
+    export(None, tmp_path / "b.gguf", "gguf", source=tmp_path / "in.gguf", q="q4_0")
+
+    assert {one.name: one.read_bytes() for one in files} == {
+        one.name: one.read_bytes() for one in (tmp_path / "again").iterdir()
+    }
+    assert (tmp_path / "a.gguf").read_bytes() == (tmp_path / "b.gguf").read_bytes()
+
+
+def test_a_model_and_its_projector_come_out_as_they_were_stored(store, tmp_path):
+    from importer.formats.gguf.metadata import Value
+    from importer.formats.gguf.writer import encode_head
+
+    place = tmp_path / "given"
+    export(None, place / "in.gguf", "gguf", source=checkpoint(tmp_path / "in", "llama"))
+    kind = {
+        "general.architecture": Value("string", "clip"),
+        "clip.has_vision_encoder": Value("bool", value=True),
+    }
+    (place / "mmproj-in.gguf").write_bytes(encode_head(kind, []))
+    create(store, place)
+
+    export(store, tmp_path / "out", "gguf")
+    export(store, tmp_path / "q", "gguf", q="q4_0")
+
+    found = {one.name: one.read_bytes() for one in (tmp_path / "out").iterdir()}
+    assert found == {
+        "m.gguf": (place / "in.gguf").read_bytes(),
+        "mmproj-m.gguf": (place / "mmproj-in.gguf").read_bytes(),
+    }
+    assert (tmp_path / "q" / "mmproj-m.gguf").read_bytes() == found["mmproj-m.gguf"]
+    assert (tmp_path / "q" / "m.gguf").read_bytes() != found["m.gguf"]
