@@ -215,7 +215,7 @@ def _inventory(
     if isinstance(source, StoredModel):
         from importer.sources.stored.source import read_stored  # noqa: PLC0415 - as below
 
-        yield read_stored(store, source.name, apart=apart)
+        yield read_stored(store, source.manifest, apart=apart)
         return
     if isinstance(source, HubRepository):
         variant = _one_variant(source, variant)

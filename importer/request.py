@@ -11,7 +11,7 @@ from importer.recipes.options import QuantizeOptions
 from importer.recipes.recipe import PLAIN, Recipe
 from importer.sources.location import Source, StoredModel
 from store import Digest, Manifest, ModelName, Store
-from store.errors import DiffersError, UsageError
+from store.errors import DiffersError
 
 
 class Message(NamedTuple):
@@ -107,12 +107,8 @@ class ImportRequest(NamedTuple):
 
     def check_name(self, store: Store) -> None:
         """Raise UsageError where the name stands for a model and must not."""
-        there = None if self.clobber else store.catalog.find(self.name)
-        if there is not None:
-            raise UsageError(
-                f"`{self.name}` stands for a model already, {there.digest.short}",
-                code="E_NAME_TAKEN",
-            )
+        if not self.clobber:
+            store.catalog.check_free(self.name)
 
 
 def is_derived(request: ImportRequest) -> bool:

@@ -101,7 +101,8 @@ class BlobCheck:
 
     def _stands(self, use: Use) -> bool:
         found = self.store.catalog.find(use.name)
-        return found is not None and found.data == use.manifest.data
+        standing = [*([found] if found else ()), *self.store.history.read(use.name)]
+        return any(one.data == use.manifest.data for one in standing)
 
     def _check_content(
         self, digest: Digest, file: File, seen: Status, uses: Sequence[Use]

@@ -73,8 +73,8 @@ class Catalog:
         """Return where the manifest of `name` is, if it is there."""
         return self.layout.manifests.joinpath(*name.parts)
 
-    def get(self, name: ModelName) -> StoredManifest:
-        """Read the manifest of `name`.
+    def get(self, name: ModelName | StoredManifest) -> StoredManifest:
+        """Read the manifest of `name`; one that was read already is itself.
 
         Where there is none, one whose name reads the same is it: other programs write the
         default host and namespace as they were typed.
@@ -83,6 +83,8 @@ class Catalog:
             NotFoundError: there is no such model.
             IntegrityError: the file cannot be a manifest.
         """
+        if isinstance(name, StoredManifest):
+            return name
         found = self.find(name)
         if found is None:
             names = (entry.name for entry in self.entries() if entry.name is not None)
@@ -158,6 +160,16 @@ class Catalog:
         self._check_links(name)
         self.check_case(name)
         self.find(name)
+
+    def check_free(self, name: ModelName) -> None:
+        """Raise UsageError where `name` stands for a model."""
+        there = self.find(name)
+        if there is not None:
+            raise UsageError(
+                f"`{name}` stands for a model already, {there.digest.short}, expected a name "
+                "that is free",
+                code="E_NAME_TAKEN",
+            )
 
     def check_case(self, name: ModelName) -> None:
         """Refuse a name that differs from an existing one in case alone.

@@ -42,17 +42,18 @@ class Sharing(NamedTuple):
     partners: tuple[Partner, ...]
 
 
-def sharing_of(catalog: Catalog, name: ModelName, manifest: Manifest) -> Sharing:
+def sharing_of(catalog: Catalog, name: ModelName | None, manifest: Manifest) -> Sharing:
     """Return what a model has alone and what with others.
 
     Args:
         catalog: that the model is in.
-        name: of the model; another name of the same manifest is another model here.
+        name: of the model; another name of the same manifest is another model here. None for
+            one that no name stands for any more.
         manifest: of the model.
     """
     sizes = {ref.digest.hex: ref.size for ref in manifest.blobs}
     partners, shared = [], set()
-    for other, digests in _mentioned(catalog, {name}):
+    for other, digests in _mentioned(catalog, {name} if name else ()):
         common = digests & sizes.keys()
         if common:
             partners.append(Partner(other, sum(sizes[digest] for digest in common)))

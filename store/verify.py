@@ -26,7 +26,7 @@ Progress = Callable[[int, int], None]
 
 def verify(
     store: Store,
-    names: Iterable[ModelName] = (),
+    names: Iterable[ModelName | StoredManifest] = (),
     *,
     quick: bool = False,
     threads: int = 1,
@@ -39,7 +39,7 @@ def verify(
 
     Args:
         store: to verify.
-        names: of models.
+        names: of models, or manifests that they have or had.
         quick: look at sizes and headers and hash nothing.
         threads: that hash.
         progress: is told of what was hashed.
@@ -52,7 +52,7 @@ def verify(
 
 
 class _Verification:
-    def __init__(self, store: Store, names: tuple[ModelName, ...]) -> None:
+    def __init__(self, store: Store, names: tuple[ModelName | StoredManifest, ...]) -> None:
         self.store, self.names = store, names
         self.notes: list[str] = []
 

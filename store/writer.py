@@ -244,7 +244,7 @@ class Writer:
         partial = self.folder / f"{next(self._numbers)}.manifest"
         # The lock is held from reading one name to publishing the other: no pins needed.
         with self._lock.shared():
-            found = self._catalog.get(source) if isinstance(source, ModelName) else source
+            found = self._catalog.get(source)
             write_small(self.fs, partial, found.data)
             self.sync()
             return self._replace(target, partial, found.parse(), found.digest)

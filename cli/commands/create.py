@@ -11,7 +11,6 @@ from cli.commands.options import (
     JobsOpt,
     JsonOpt,
     MaxMemoryOpt,
-    NameArg,
     NoClobberOpt,
     NoFsyncOpt,
     ProgressOpt,
@@ -46,7 +45,9 @@ if TYPE_CHECKING:
 
 
 def create(
-    name: NameArg,
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="The name that the model gets: NAME[:TAG].")
+    ],
     source: Annotated[
         str | None,
         typer.Argument(
@@ -230,10 +231,10 @@ _NEVER_NAMES = ("./", "../", "/", "~", "hf:")
 def _place(source: str | None, given: Given | None, store: Store) -> Source:
     from functools import partial
 
+    from cli.commands.sources import find_model
     from importer.sources.location import parse_source
-    from store.lookup import find_name
 
-    stored = partial(find_name, store.catalog)
+    stored = partial(find_model, store)
     if given is not None and source is None:
         return given.source(stored)
     return parse_source("." if source is None else source, stored)

@@ -79,7 +79,7 @@ def derive(
     from importer.sources.location import StoredModel
 
     assert isinstance(request.source, StoredModel), "others are imported"
-    name, base = request.name, request.source.name
+    name, base = request.name, request.source
     request.check_name(store)
     if dry_run and json:
         out_json("create", plan_document(name, base, request.use))
@@ -87,10 +87,10 @@ def derive(
     for note in () if json else notes:
         warn(note)
     if dry_run:
-        store.catalog.get(base)
+        store.catalog.get(base.manifest)
         out(plan_lines(name, base, request.use))
         return
-    made = derived(store, name, base, request.use)
+    made = derived(store, name, base.manifest, request.use)
     if json:
         out_json("create", result_document(made, base, notes))
         return

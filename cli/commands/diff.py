@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from cli.commands.former import AT, find_former
 from cli.commands.options import JobsOpt, JsonOpt, StoreOpt, open_store, threads
 from cli.commands.sources import source_to_read
-
-if TYPE_CHECKING:
-    from importer.sources.location import Source
-    from store import Store
 
 _DIFFERS = 12
 """The exit code where anything differs."""
@@ -51,7 +46,7 @@ def diff(
         raise UsageError("a side is empty, expected a model", code="E_USAGE")
     with contextlib.ExitStack() as stack:
         opened = stack.enter_context(open_store(store))
-        sides = _side(a, opened), _side(b, opened)
+        sides = source_to_read(a, opened), source_to_read(b, opened)
         listen = stack.enter_context(listening(phases=(READING, COMPARING)))
         found = compare(opened, *sides, threads=threads(jobs), listen=listen)
     names = str(sides[0]), str(sides[1])
@@ -60,15 +55,3 @@ def diff(
     else:
         out(diff_lines(names, found, verbose=verbose))
     return None if found.is_empty else _DIFFERS
-
-
-def _side(text: str, store: Store) -> Source:
-    from importer.sources.location import StoredModel
-
-    if AT in text and not text.startswith((".", "/", "~", "hf:", "hf.co/")):
-        from pathlib import Path
-
-        if "://" not in text and not Path(text).exists():
-            former = find_former(store, text)
-            return StoredModel(former.name, former)
-    return source_to_read(text, store)

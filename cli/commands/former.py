@@ -14,6 +14,20 @@ if TYPE_CHECKING:
 AT: Final = "@"
 
 
+def check_text(text: str) -> None:
+    """Make sure that a text may be a name, an ID or `NAME@ID`, before a store is looked at.
+
+    Raises:
+        UsageError: it is none of them.
+    """
+    from store.lookup import check_text as check_plain
+
+    if AT in text:
+        _parsed(text)
+    else:
+        check_plain(text)
+
+
 def find_former(store: Store, text: str) -> StoredManifest:
     """Return the manifest that `NAME@ID` names.
 
@@ -26,14 +40,8 @@ def find_former(store: Store, text: str) -> StoredManifest:
         NotFoundError: the name never stood for such a model, or gc has been there since.
     """
     from cli.views.text import rfc3339
-    from store import ModelName
-    from store.lookup import digits_of
 
-    before, _, after = text.partition(AT)
-    name, wanted = ModelName.parse(before), digits_of(after)
-    if wanted is None:
-        message = f"`{text}`: expected at least four digits of an ID after the `{AT}`"
-        raise UsageError(message, code="E_ID", hint="`ingot list --history` shows them")
+    name, wanted = _parsed(text)
     now = store.catalog.find(name)
     known: dict[Digest, StoredManifest] = {
         one.digest: one for one in (*store.history.read(name), *([now] if now else ()))
@@ -44,9 +52,21 @@ def find_former(store: Store, text: str) -> StoredManifest:
         message = f"`{text}` may be any of {these}"
         raise UsageError(message, code="E_ID_AMBIGUOUS", hint="Give more digits")
     if not found:
-        message = f"`{name}` has no `{after}` in its history"
+        message = f"`{name}` has no `{wanted}` in its history"
         raise NotFoundError(message, code="E_HISTORY", hint=_GONE)
     return found[0]
+
+
+def _parsed(text: str) -> tuple[ModelName, str]:
+    from store import ModelName
+    from store.lookup import digits_of
+
+    before, _, after = text.partition(AT)
+    name, wanted = ModelName.parse(before), digits_of(after)
+    if wanted is None:
+        message = f"`{text}`: expected at least four digits of an ID after the `{AT}`"
+        raise UsageError(message, code="E_ID", hint="`ingot list --history` shows them")
+    return name, wanted
 
 
 def restore(writer: Writer, former: StoredManifest, target: ModelName) -> StoredManifest | None:

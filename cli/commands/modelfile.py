@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from importer.modelfile.instructions import Modelfile, Named
-    from importer.sources.location import Source
-    from store import ModelName
+    from importer.sources.location import Source, StoredModel
 
 USUAL = "Modelfile"
 """The file that is read where no source and no file is named, as `ollama create` does."""
@@ -27,7 +26,7 @@ class Given(NamedTuple):
     directory: Path
     name: str
 
-    def source(self, stored: Callable[[str], ModelName | None]) -> Source:
+    def source(self, stored: Callable[[str], StoredModel | None]) -> Source:
         """Return what FROM names.
 
         Raises:

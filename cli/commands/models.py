@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.commands.former import AT, find_former, restore
-from cli.commands.options import JsonOpt, StoreOpt, existing_store
+from cli.commands.former import AT, check_text, restore
+from cli.commands.options import JsonOpt, NoClobberOpt, StoreOpt, existing_store
+from cli.commands.sources import get_model
 from cli.views.sort import ModelSort
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ def copy_model(
         ),
     ],
     target: Annotated[str, typer.Argument(metavar="TARGET", help="The second name.")],
+    no_clobber: NoClobberOpt = False,
     store: StoreOpt = None,
     json: JsonOpt = False,
 ) -> None:
@@ -94,15 +96,15 @@ def copy_model(
     """
     from cli.views.console import out, out_json, talk
     from store import ModelName
-    from store.lookup import check_text, get_name
 
     given = ModelName.parse(target)
-    if AT not in source:
-        check_text(source)
+    check_text(source)
     opened = existing_store(store)
-    former = find_former(opened, source) if AT in source else None
-    names = former.name if former else get_name(opened.catalog, source), given
-    found = former or opened.catalog.get(names[0])
+    model = get_model(opened, source)
+    former, names = model.former, (model.name, given)
+    found = opened.catalog.get(model.manifest)
+    if no_clobber:
+        opened.catalog.check_free(given)
     with opened.writing("") as writer:
         replaced = (
             restore(writer, former, names[1]) if former is not None else writer.copy(*names)

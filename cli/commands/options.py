@@ -18,7 +18,12 @@ if TYPE_CHECKING:
     from store import Store
 
 STORE_VARIABLE: Final = "INGOT_STORE"
-NameArg = Annotated[str, typer.Argument(metavar="NAME", help="A model: NAME[:TAG], or ID.")]
+ModelArg = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME", help="A model: NAME[:TAG], ID, or NAME@ID of `list --history`."
+    ),
+]
 StoreOpt = Annotated[
     str | None,
     typer.Option(

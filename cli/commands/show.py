@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.commands.options import JsonOpt, NameArg, StoreOpt, existing_store
+from cli.commands.options import JsonOpt, ModelArg, StoreOpt, existing_store
 from cli.views.sort import Sort
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def show(
-    name: NameArg,
+    name: ModelArg,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show the files and every tensor, too.")
     ] = False,
@@ -92,8 +92,9 @@ def show(
     Example: ingot show llama --tensors '*.mlp.*'
     Example: ingot show llama --html llama.html
     """
+    from cli.commands.former import check_text
+    from cli.commands.sources import get_model
     from importer.models.description import describe
-    from store.lookup import check_text, get_name
 
     modes = {
         "tensors": tensors,
@@ -114,7 +115,7 @@ def show(
     _check_order(mode, glob, sort, verbose=verbose)
     check_text(name)
     with existing_store(store) as opened:
-        model = describe(opened, get_name(opened.catalog, name))
+        model = describe(opened, get_model(opened, name).manifest)
         match mode:
             case "quality":
                 _print_quality(opened, model, glob, sort, json=json)

@@ -25,13 +25,13 @@ def print_statistics(store: Store, model: Description, glob: str, *, json: bool)
     from importer.verification.at_source import measure_at_source
 
     # Of a GGUF file the names are those in the file, as in a list of tensors.
-    inventory = read_stored(store, model.name, apart=not model.is_whole)
+    inventory = read_stored(store, model.stored, apart=not model.is_whole)
     chosen = [one for one in inventory.tensors if one.name == glob]
     chosen = chosen or [one for one in inventory.tensors if fnmatchcase(one.name, glob)]
     if not chosen:
         raise _nothing(model, glob, [one.name for one in inventory.tensors])
     wanted = {one.name for one in chosen}
-    at_source = measure_at_source(store, model.name, wanted)
+    at_source = measure_at_source(store, model.stored, wanted)
     documents = []
     for number, tensor in enumerate(chosen):
         found = statistics_of(tensor)

@@ -5,12 +5,49 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from importer.sources.location import Source
+    from importer.sources.location import Source, StoredModel
     from store import Store
 
 
+def find_model(store: Store, text: str) -> StoredModel | None:
+    """Return the stored model that a name, an ID or `NAME@ID` means, or None for another text.
+
+    Raises:
+        UsageError: several models have such an ID.
+        NotFoundError: nothing of such an ID is in the history of the name.
+    """
+    from cli.commands.former import AT, find_former
+    from importer.sources.location import StoredModel
+    from store.lookup import digits_of, find_name
+
+    if AT in text:
+        if digits_of(text.partition(AT)[2]) is None:
+            return None
+        former = find_former(store, text)
+        return StoredModel(former.name, former)
+    name = find_name(store.catalog, text)
+    return None if name is None else StoredModel(name)
+
+
+def get_model(store: Store, text: str) -> StoredModel:
+    """Return the stored model that a name, an ID or `NAME@ID` means.
+
+    Raises:
+        UsageError: the text is none of them, or means several models.
+        NotFoundError: there is no such model.
+    """
+    from cli.commands.former import AT, find_former
+    from importer.sources.location import StoredModel
+    from store.lookup import get_name
+
+    if AT in text:
+        former = find_former(store, text)
+        return StoredModel(former.name, former)
+    return StoredModel(get_name(store.catalog, text))
+
+
 def source_to_read(text: str, store: Store) -> Source:
-    """Return what is read: a stored name or ID wins, and a note says that a path has it, too.
+    """Return what is read: a stored model wins, and a note says that a path has its name, too.
 
     Raises:
         UsageError: the text can be no source, or is the ID of several models.
@@ -19,15 +56,15 @@ def source_to_read(text: str, store: Store) -> Source:
     import os
 
     from cli.views.console import talk
-    from importer.sources.location import StoredModel, parse_source
-    from store.lookup import find_name
+    from importer.sources.location import parse_source
     from store.text import printable
 
     if not text.startswith((".", "/", "~", "hf:", "hf.co/")) and "://" not in text:
-        model = find_name(store.catalog, text)
+        is_path = os.path.lexists(text)
+        model = None if is_path and "@" in text else find_model(store, text)
         if model is not None:
-            if os.path.lexists(text):
+            if is_path:
                 shown = printable(text)
                 talk(f"note: `{shown}` is a model in the store and a path: took the model")
-            return StoredModel(model)
+            return model
     return parse_source(text)

@@ -78,36 +78,26 @@ def verify(
     """
     from functools import partial
 
+    from cli.commands.sources import find_model, get_model
     from cli.views.progress import listening
     from cli.views.progress_state import COMPARING, READING, VERIFYING, WRITING
     from importer.events import Verified
     from importer.sources.location import parse_source
-    from store.errors import UsageError
-    from store.lookup import check_text, find_name, get_name
     from store.verify import verify as verify_store
 
-    if source is not None and len(names or ()) != 1:
-        message = (
-            f"`--source` needs exactly one NAME to {'repair' if repair else 'compare with'}"
-        )
-        raise UsageError(message, code="E_USAGE", hint="ingot verify NAME --source SOURCE")
-    if export is not None and (len(names or ()) != 1 or source is not None or repair):
-        message = "`--export` needs exactly one NAME, and neither `--source` nor `--repair`"
-        raise UsageError(message, code="E_USAGE", hint="ingot verify NAME --export DEST")
-    for name in names or ():
-        check_text(name)
+    _check_call(names or [], source, export, repair=repair)
     with existing_store(store) as opened:
-        parsed = [get_name(opened.catalog, name) for name in names or ()]
+        models = [get_model(opened, name) for name in names or ()]
         original = None
         if source is not None:
-            original = parse_source(source, partial(find_name, opened.catalog))
+            original = parse_source(source, partial(find_model, opened))
         compares = original is not None or export is not None
         phases = (VERIFYING, COMPARING) if compares and not repair else (VERIFYING,)
         with listening(progress, phases) as listen:
             workers = threads(jobs)
             report = verify_store(
                 opened,
-                parsed,
+                [model.manifest for model in models],
                 quick=quick,
                 threads=workers,
                 progress=lambda *counted: listen(Verified(*counted)),
@@ -117,7 +107,7 @@ def verify(
                 from importer.verification.compare import compare
 
                 comparison = compare(
-                    opened, parsed[0], original, threads=workers, listen=listen
+                    opened, models[0].manifest, original, threads=workers, listen=listen
                 )
             if export is not None:
                 from pathlib import Path
@@ -125,7 +115,7 @@ def verify(
                 from importer.verification.exported import compare_export
 
                 comparison = compare_export(
-                    opened, parsed[0], Path(export), threads=workers, listen=listen
+                    opened, models[0], Path(export), threads=workers, listen=listen
                 )
         done = None
         if repair:
@@ -133,7 +123,12 @@ def verify(
 
             with listening(progress, (READING, WRITING)) as listen:
                 done = repairing.repair(
-                    opened, report, parsed, source=original, threads=workers, listen=listen
+                    opened,
+                    report,
+                    [model.name for model in models],
+                    source=original,
+                    threads=workers,
+                    listen=listen,
                 )
     findings = (*report.findings, *(comparison.findings if comparison else ()))
     if json:
@@ -142,6 +137,30 @@ def verify(
         _print(report, comparison, findings, done, quick=quick)
     if done.remaining if done else findings:
         raise typer.Exit(_FOUND)
+
+
+def _check_call(
+    names: list[str], source: str | None, export: str | None, *, repair: bool
+) -> None:
+    """Raise UsageError where the options do not go together, or a name cannot be one."""
+    from cli.commands.former import AT, check_text
+    from store.errors import UsageError
+
+    if source is not None and len(names) != 1:
+        message = (
+            f"`--source` needs exactly one NAME to {'repair' if repair else 'compare with'}"
+        )
+        raise UsageError(message, code="E_USAGE", hint="ingot verify NAME --source SOURCE")
+    if export is not None and (len(names) != 1 or source is not None or repair):
+        message = "`--export` needs exactly one NAME, and neither `--source` nor `--repair`"
+        raise UsageError(message, code="E_USAGE", hint="ingot verify NAME --export DEST")
+    for name in names:
+        check_text(name)
+        if repair and AT in name:
+            message = f"`{name}` cannot be repaired: no name stands for it, expected a name"
+            raise UsageError(
+                message, code="E_USAGE", hint=f"ingot cp {name} NAME gives it a name first"
+            )
 
 
 def _print(

@@ -10,22 +10,23 @@ from store.text import count
 if TYPE_CHECKING:
     from importer.modelfile.derive import Derivation
     from importer.request import Use
+    from importer.sources.location import StoredModel
     from store import ModelName
 
 
-def plan_lines(name: ModelName, base: ModelName, use: Use) -> Iterator[str]:
+def plan_lines(name: ModelName, base: StoredModel, use: Use) -> Iterator[str]:
     """Yield the lines that `create --dry-run` prints."""
     yield f"plan for {name}: the layers of {base}, of which no weight is read"
     for word in said(use):
         yield f"  {word} as the Modelfile says"
 
 
-def plan_document(name: ModelName, base: ModelName, use: Use) -> dict[str, object]:
+def plan_document(name: ModelName, base: StoredModel, use: Use) -> dict[str, object]:
     """Return the document that `create --dry-run --json` prints."""
     return {"name": str(name), "dry_run": True, "base": str(base), "says": [*said(use)]}
 
 
-def result_lines(made: Derivation, base: ModelName) -> Iterator[str]:
+def result_lines(made: Derivation, base: StoredModel) -> Iterator[str]:
     """Yield what is told of it."""
     yield f"copied {count(made.kept, 'layer')} of {base}; no weight was read"
     if made.made:
@@ -33,7 +34,7 @@ def result_lines(made: Derivation, base: ModelName) -> Iterator[str]:
 
 
 def result_document(
-    made: Derivation, base: ModelName, warnings: tuple[str, ...]
+    made: Derivation, base: StoredModel, warnings: tuple[str, ...]
 ) -> dict[str, object]:
     """Return the document that `create --json` prints."""
     return {

@@ -169,9 +169,9 @@ def _inventory(
         assert store is not None, "a stored model is in a store"
         from importer.sources.stored.source import layer_file, read_stored  # noqa: PLC0415
 
-        manifest = store.catalog.get(source.name).parse()
+        manifest = store.catalog.get(source.manifest).parse()
         try:
-            inventory = _alone(read_stored(store, source.name))
+            inventory = _alone(read_stored(store, source.manifest))
             stored = (file for file in inventory.files if file.maker is None)
             yield inventory, (*stored, layer_file(store, manifest.config))
         except (InputError, UnsupportedError):

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from importer.modelfile.layers import applied, configured
 from importer.request import Use
 from store import Digest, Layer, Manifest, ModelName, Store, limits
+from store.catalog import StoredManifest
 from store.writer import Writer
 
 
@@ -30,7 +31,9 @@ class Derivation(NamedTuple):
     dropped: tuple[Layer, ...]
 
 
-def derive(store: Store, name: ModelName, base: ModelName, use: Use) -> Derivation:
+def derive(
+    store: Store, name: ModelName, base: ModelName | StoredManifest, use: Use
+) -> Derivation:
     """Give `name` to the layers of `base`, with what a use adds and replaces.
 
     Where it changes nothing, the new model has the digest of the old one.

@@ -96,13 +96,14 @@ class Description(NamedTuple):
         return (layer for layer in self.manifest.layers if layer.media_type == media_type)
 
 
-def describe(store: Store, name: ModelName) -> Description:
+def describe(store: Store, name: ModelName | StoredManifest) -> Description:
     """Describe a model of ours or of Ollama's; only headers and documents are read.
 
     Raises:
         NotFoundError: there is no such model.
         IntegrityError: its manifest or configuration cannot be read.
     """
+    named = name if isinstance(name, ModelName) else None
     stored = store.catalog.get(name)
     manifest = stored.parse()
     config = _document(store, manifest.config, constants=False)
@@ -165,7 +166,7 @@ def describe(store: Store, name: ModelName) -> Description:
         components=tuple(_components(tensors, record)),
         capabilities=tuple(capabilities),
         size=manifest.nbytes,
-        sharing=sharing_of(store.catalog, name, manifest),
+        sharing=sharing_of(store.catalog, named, manifest),
         problems=tuple(problems),
         metadata=metadata,
         declared_dtype=_declared_dtype(record, source),

@@ -8,11 +8,12 @@ from importer.sources.stored.source import read_stored
 from importer.sources.stored.tensors import StoredTensor
 from importer.sources.tensor import SourceTensor
 from store import ModelName, Store
+from store.catalog import StoredManifest
 from store.errors import IngotError
 
 
 def logical_tensors(
-    store: Store, name: ModelName, stored: Sequence[StoredTensor]
+    store: Store, name: ModelName | StoredManifest, stored: Sequence[StoredTensor]
 ) -> tuple[list[StoredTensor], bool]:
     """Return the tensors that a model stands for, and whether all of them are understood.
 

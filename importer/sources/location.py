@@ -55,6 +55,11 @@ class StoredModel(NamedTuple):
     name: ModelName
     former: StoredManifest | None = None
 
+    @property
+    def manifest(self) -> ModelName | StoredManifest:
+        """What is read: what the name stands for, or the manifest that is meant."""
+        return self.former or self.name
+
     def __str__(self) -> str:
         at = "" if self.former is None else f"@{self.former.digest.short}"
         return f"{self.name}{at}"
@@ -66,7 +71,7 @@ Source = Path | HubRepository | StoredModel
 
 def parse_source(
     text: str,
-    stored: Callable[[str], ModelName | None] = lambda _: None,
+    stored: Callable[[str], StoredModel | None] = lambda _: None,
     directory: Path = Path(),
 ) -> Source:
     """Parse the name of a source: `hf:org/repo[@revision]`, `hf.co/org/repo`, a URL, a path.
@@ -89,9 +94,9 @@ def parse_source(
     if os.path.lexists(path):
         return path
     if not text.startswith(_NEVER_STORED):
-        name = stored(text)
-        if name is not None:
-            return StoredModel(name)
+        model = stored(text)
+        if model is not None:
+            return model
     address, variant = _split_variant(text)
     if text.startswith("hf:"):
         repository, at, revision = address[3:].removeprefix("//").partition("@")

@@ -104,10 +104,10 @@ class Listed(NamedTuple):
         return HubRepository.checked(place.repository, revision)._replace(variant=place.variant)
 
 
-def _stored(text: str) -> ModelName | None:
+def _stored(text: str) -> StoredModel | None:
     """Take a word that is not a path for the name of a model, which may be made before."""
     try:
-        return ModelName.parse(text)
+        return StoredModel(ModelName.parse(text))
     except IngotError:
         return None
 

@@ -14,7 +14,8 @@ from importer.models.quality import Quality
 from importer.pipeline import plan_import
 from importer.planning.plan import Plan
 from importer.sources.location import Source, StoredModel
-from store import MediaType, ModelName, Store
+from store import Manifest, MediaType, Store
+from store.catalog import StoredManifest
 from store.errors import IngotError, NotFoundError, in_words
 from store.parallel import Stop
 from store.text import printable
@@ -34,7 +35,9 @@ class AtSource(NamedTuple):
     why: str = ""
 
 
-def measure_at_source(store: Store, name: ModelName, wanted: Collection[str]) -> AtSource:
+def measure_at_source(
+    store: Store, stored: StoredManifest, wanted: Collection[str]
+) -> AtSource:
     """Compare some tensors with what they were made from, if that is on this machine.
 
     Nothing is fetched. What a model was made from may have changed since: then nothing of it is
@@ -42,10 +45,9 @@ def measure_at_source(store: Store, name: ModelName, wanted: Collection[str]) ->
 
     Args:
         store: that has the model.
-        name: of the model.
+        stored: the manifest of the model.
         wanted: names of tensors.
     """
-    stored = store.catalog.get(name)
     provenance = provenance_of(store, stored)
     why = "nothing tells where the model was made from"
     for source in provenance.sources:
@@ -57,16 +59,15 @@ def measure_at_source(store: Store, name: ModelName, wanted: Collection[str]) ->
         try:
             (request,) = replace(provenance, sources=(source,)).requests(1)
             plan = plan_import(request, store)
-            return AtSource(source, _measured(store, name, plan, wanted))
+            return AtSource(source, _measured(store, stored.parse(), plan, wanted))
         except (IngotError, OSError) as error:
             why = in_words(error)
     return AtSource(None, {}, why)
 
 
 def _measured(
-    store: Store, name: ModelName, plan: Plan, wanted: Collection[str]
+    store: Store, manifest: Manifest, plan: Plan, wanted: Collection[str]
 ) -> dict[str, Quality]:
-    manifest = store.catalog.get(name).parse()
     refs = {
         layer.name: layer.ref
         for layer in manifest.layers

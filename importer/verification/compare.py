@@ -26,6 +26,7 @@ from importer.sources.stored.record import ModelRecord
 from importer.sources.stored.tensors import StoredTensor, read_layer
 from importer.verification.error_bounds import ErrorBoundCheck
 from store import BlobRef, Layer, MediaType, ModelName, Store
+from store.catalog import StoredManifest
 from store.errors import IngotError, in_words, is_exhausted
 from store.findings import Finding, Problem
 from store.parallel import Stop, each
@@ -92,7 +93,7 @@ class _Pairs:
 
 def compare(
     store: Store,
-    name: ModelName,
+    name: ModelName | StoredManifest,
     source: Source,
     *,
     threads: int = 1,
@@ -147,7 +148,7 @@ def compare(
         pairs.findings += found
     return Comparison(
         tuple(
-            Finding(Problem.SOURCE, subject, message, (str(name),))
+            Finding(Problem.SOURCE, subject, message, (str(stored.name),))
             for subject, message in pairs.findings
         ),
         tuple(check.notes()),

@@ -142,7 +142,7 @@ def _inventory(store: Store, source: Source, listen: Listener) -> Iterator[Inven
     if isinstance(source, StoredModel):
         from importer.sources.stored.source import read_stored  # noqa: PLC0415 - not for all
 
-        found = read_stored(store, source.former or source.name)
+        found = read_stored(store, source.manifest)
     elif isinstance(source, HubRepository):
         from importer.hub.fetch import fetched  # noqa: PLC0415 - 5 ms that few need
 

@@ -30,7 +30,7 @@ from importer.verification.export_files import (
 )
 from importer.verification.exported_file import compare_file
 from importer.verification.pieces import differing
-from store import ModelName, Store
+from store import Store
 from store.errors import IngotError, UnsupportedError
 from store.findings import Finding, Problem
 
@@ -40,7 +40,7 @@ _MIXED: Final = ("mixed_2_6", "mixed_3_4", "mixed_3_6", "mixed_4_6")
 
 def compare_export(
     store: Store,
-    name: ModelName,
+    model: StoredModel,
     place: Path,
     *,
     threads: int = 1,
@@ -60,9 +60,9 @@ def compare_export(
         UnsupportedError: the model cannot be exported in any way.
     """
     if place.is_file():
-        return compare_file(store, name, place, threads=threads, listen=listen)
+        return compare_file(store, model, place, threads=threads, listen=listen)
     there = read_there(place)
-    write = _likeliest(store, name, place, there)
+    write = _likeliest(store, model, place, there)
     expected = arrays_of(write)
     findings = list(listed(write, there, expected))
     wanted = [
@@ -73,7 +73,7 @@ def compare_export(
     findings += differing(wanted, threads, listen)
     return Comparison(
         tuple(
-            Finding(Problem.EXPORT, subject, message, (str(name),))
+            Finding(Problem.EXPORT, subject, message, (str(model.name),))
             for subject, message in dict.fromkeys(findings)
         ),
         (),
@@ -84,13 +84,13 @@ def compare_export(
     )
 
 
-def _likeliest(store: Store, name: ModelName, place: Path, there: There) -> WritePlan:
+def _likeliest(store: Store, model: StoredModel, place: Path, there: There) -> WritePlan:
     """Return the plan whose arrays are most like those that are there."""
     best: tuple[int, WritePlan] | None = None
     problem: IngotError | None = None
     seen = {key: (array.dtype, array.shape) for key, array in there.arrays.items()}
     for to, options in _candidates(there):
-        request = ExportRequest(StoredModel(name), place, to, options)
+        request = ExportRequest(model, place, to, options)
         try:
             planned, _ = decide(request, store, place)
         except UnsupportedError as error:

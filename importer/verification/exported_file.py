@@ -19,7 +19,7 @@ from importer.sources.file import Extent, SourceFile, find, opened, read_bytes
 from importer.sources.location import StoredModel
 from importer.verification.compare import Comparison
 from importer.verification.pieces import Wanted, differing
-from store import ModelName, Store
+from store import Store
 from store.findings import Finding, Problem
 
 _NAME: Final = "general.name"
@@ -27,7 +27,7 @@ _FILE_TYPE: Final = "general.file_type"
 
 
 def compare_file(
-    store: Store, name: ModelName, place: Path, *, threads: int, listen: Listener
+    store: Store, model: StoredModel, place: Path, *, threads: int, listen: Listener
 ) -> Comparison:
     """Compare every key and every tensor of a GGUF file with a stored model.
 
@@ -42,24 +42,24 @@ def compare_file(
     there = read_file_header(file)
     number = there.integer(_FILE_TYPE)
     kind = next((word for word, one in FILE_TYPES.items() if one.number == number), None)
-    write = _planned(store, name, place, None)
+    write = _planned(store, model, place, None)
     if not write.files[0].head and file.size == write.nbytes:
         return _comparison(
-            name, write, there, [], _whole(write, file), threads=threads, listen=listen
+            model, write, there, [], _whole(write, file), threads=threads, listen=listen
         )
     if not write.files[0].head or _infos(_head_of(write)) != _infos(there):
-        write = _planned(store, name, place, kind)
+        write = _planned(store, model, place, kind)
     (expected,) = write.files
     told = _head_of(write)
     findings = list(_keys_that_differ(told, there, expected, file))
     findings += _tensors_that_differ(told, there)
     wanted = list(_wanted(write, told, there, file))
     findings += _known_that_differ(expected, told, there, file)
-    return _comparison(name, write, told, findings, wanted, threads=threads, listen=listen)
+    return _comparison(model, write, told, findings, wanted, threads=threads, listen=listen)
 
 
 def _comparison(  # noqa: PLR0913 - as much as there is to tell
-    name: ModelName,
+    model: StoredModel,
     write: WritePlan,
     told: Header,
     findings: list[tuple[str, str]],
@@ -71,7 +71,7 @@ def _comparison(  # noqa: PLR0913 - as much as there is to tell
     findings += differing(wanted, threads, listen)
     return Comparison(
         tuple(
-            Finding(Problem.EXPORT, subject, message, (str(name),))
+            Finding(Problem.EXPORT, subject, message, (str(model.name),))
             for subject, message in sorted(dict.fromkeys(findings))
         ),
         (),
@@ -82,8 +82,8 @@ def _comparison(  # noqa: PLR0913 - as much as there is to tell
     )
 
 
-def _planned(store: Store, name: ModelName, place: Path, kind: str | None) -> WritePlan:
-    request = ExportRequest(StoredModel(name), place, "gguf", ExportOptions(kind))
+def _planned(store: Store, model: StoredModel, place: Path, kind: str | None) -> WritePlan:
+    request = ExportRequest(model, place, "gguf", ExportOptions(kind))
     return decide(request, store, place)[0].write
 
 

@@ -58,7 +58,7 @@ def read_stored(
         InputError: a blob's header is malformed.
         UnsupportedError: it holds weights of a type that cannot be read.
     """
-    stored = store.catalog.get(name) if isinstance(name, ModelName) else name
+    stored = store.catalog.get(name)
     manifest = stored.parse()
     record = read_record(store, manifest.config)
     files = tuple(_files(store, manifest))

@@ -8,6 +8,9 @@ from hashlib import sha256
 import pytest
 
 from tests.cli.runner import run
+from tests.importer.builders import MODELS
+
+LLAMA = MODELS / "tiny-llama"
 
 
 def ids(store, *args):
@@ -142,3 +145,75 @@ def test_ids_that_begin_alike_are_asked_about(replaced):
 
     assert f"`kept@{digest[:4]}` may be any of {digest[:4]}" in said
     assert "hint: Give more digits" in said
+
+
+READS = {
+    "show {}": 0,
+    "show {} --tensors": 0,
+    "show {} --tensor lm_head.weight": 0,
+    "show {} --tree": 0,
+    "show {} --config": 0,
+    "verify {}": 0,
+    "verify {} --source {source}": 0,
+    "diff {} {source}": 0,
+    "create again {}": 0,
+    "create again {} -q int4": 0,
+    "export {} {out} --to hf": 0,
+}
+
+
+@pytest.mark.parametrize("call", READS)
+def test_what_a_name_stood_for_is_read_wherever_a_model_is(replaced, tmp_path, call):
+    (before,) = ids(replaced)
+    assert run("verify", "kept", "--source", LLAMA, store=replaced).code == 5
+    words = [
+        word.format(f"kept@{before[:8]}", source=LLAMA, out=tmp_path / "out")
+        for word in call.split()
+    ]
+
+    run(*words, store=replaced).succeeded()
+
+    if call == "create again {}":
+        run("diff", "again", LLAMA, store=replaced).succeeded()
+    if call.startswith("export"):
+        run(
+            "verify", f"kept@{before}", "--export", tmp_path / "out", store=replaced
+        ).succeeded()
+        assert run("verify", "kept", "--export", tmp_path / "out", store=replaced).code == 5
+
+
+def test_a_modelfile_begins_from_what_a_name_stood_for(replaced, tmp_path):
+    (before,) = ids(replaced)
+    (tmp_path / "Modelfile").write_text(f"FROM kept@{before[:8]}\n")
+
+    run("create", "again", "-f", tmp_path / "Modelfile", store=replaced).succeeded()
+
+    assert now(replaced, "again") == before
+
+
+def test_a_former_model_that_lost_a_blob_is_found_damaged(replaced):
+    (before,) = ids(replaced)
+    (found,) = (replaced / "history").rglob(f"sha256-{before}")
+    layers = json.loads(found.read_bytes())["layers"]
+    digest = next(one["digest"] for one in layers if one.get("name") == "lm_head.weight")
+    (replaced / "blobs" / digest.replace(":", "-")).unlink()
+
+    found = run("verify", f"kept@{before}", "--json", store=replaced)
+
+    assert found.code == 5
+    assert [one["problem"] for one in found.document["findings"]] == ["missing"]
+    assert "a name first" in run("verify", f"kept@{before}", "--repair", store=replaced).failed(
+        2
+    )
+    assert run("show", f"kept@{before}", store=replaced).clean().code == 5
+    assert "cannot be found" in run("cp", f"kept@{before}", "x", store=replaced).failed(9)
+
+
+def test_cp_replaces_nothing_when_it_must_not(filled):
+    before = now(filled, "kept")
+
+    text = run("cp", "moe:v1", "kept", "--no-clobber", store=filled).failed(2)
+
+    assert "`kept:latest` stands for a model already" in text
+    assert now(filled, "kept") == before
+    run("cp", "moe:v1", "free", "--no-clobber", store=filled).succeeded()

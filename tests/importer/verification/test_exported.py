@@ -7,6 +7,7 @@ import json
 import pytest
 
 from importer.recipes.options import parse_options
+from importer.sources.location import StoredModel
 from importer.verification.exported import compare_export
 from store import ModelName, Store
 from store.errors import InputError, NotFoundError, UnsupportedError
@@ -25,7 +26,10 @@ def store(tmp_path):
 
 
 def findings(store, place):
-    return [(one.subject, one.message) for one in compare_export(store, M, place).findings]
+    return [
+        (one.subject, one.message)
+        for one in compare_export(store, StoredModel(M), place).findings
+    ]
 
 
 WAYS = {
@@ -67,7 +71,7 @@ def test_an_export_of_a_fixture_agrees(store, tmp_path, name):
     create(store, MODELS / name)
     export(store, tmp_path / "out", "hf", shard_size=20_000)
 
-    compared = compare_export(store, M, tmp_path / "out")
+    compared = compare_export(store, StoredModel(M), tmp_path / "out")
 
     assert compared.findings == ()
     assert compared.tensors > 10

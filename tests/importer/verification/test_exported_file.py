@@ -6,6 +6,7 @@ import struct
 
 import pytest
 
+from importer.sources.location import StoredModel
 from importer.verification.exported import compare_export
 from store import ModelName, Store
 from store.errors import InputError
@@ -24,7 +25,10 @@ def store(tmp_path):
 
 
 def findings(store, place):
-    return [(one.subject, one.message) for one in compare_export(store, M, place).findings]
+    return [
+        (one.subject, one.message)
+        for one in compare_export(store, StoredModel(M), place).findings
+    ]
 
 
 @pytest.mark.parametrize("kind", ["f32", "f16", "bf16", "q8_0", "q4_0", "q3_k_m", None])

@@ -104,13 +104,13 @@ def test_what_is_quantized_twice_is_told(store):
 
 def test_a_name_is_a_path_first_and_then_a_stored_model(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    there = {text: ModelName.parse(text) for text in ("big", "team/big:v1")}
+    there = {text: StoredModel(ModelName.parse(text)) for text in ("big", "team/big:v1")}
 
     assert parse_source("big", there.get) == BIG
     assert str(parse_source("team/big:v1", there.get)) == "team/big:v1"
     (tmp_path / "big").mkdir()
     assert str(parse_source("big", there.get)) == "big"
-    assert parse_source("./big", lambda _: BIG.name) != BIG
+    assert parse_source("./big", lambda _: BIG) != BIG
 
 
 def test_a_rotten_blob_is_not_read(store):
