@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -94,7 +95,13 @@ def plan_import(
             recipe = recipe.resolve(facts)
             if facts.is_packed:
                 recipe = recipe.decoding()
-        plan = make_plan(inventory, facts, recipe)
+        matrix = None
+        if request.imatrix is not None or recipe.imatrix:
+            from importer.sources.imatrix import find_matrix  # noqa: PLC0415 - few have one
+
+            matrix = find_matrix(store, request.imatrix or Digest.parse(recipe.imatrix))
+            recipe = replace(recipe, imatrix=str(matrix.digest))
+        plan = make_plan(inventory, facts, recipe, matrix)
         if request.draft is not None or request.adapter is not None:
             plan = _with_attachments(plan, request)
         if request.strict:

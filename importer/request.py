@@ -72,6 +72,8 @@ class ImportRequest(NamedTuple):
         draft: a directory of a model that guesses ahead for this one, or None.
         adapter: a directory of an adapter of this one, or None.
         unpack: take tensors out of files that would be kept whole if nothing were asked.
+        imatrix: what tells how much columns count where scales are searched for: a file, or
+            the digest of one in the store; None for the one that the recipe names, if any.
     """
 
     name: ModelName
@@ -90,6 +92,7 @@ class ImportRequest(NamedTuple):
     use: Use = NO_USE
     draft: Path | None = None
     adapter: Path | None = None
+    imatrix: Path | Digest | None = None
 
     @property
     def takes_apart(self) -> bool:

@@ -27,7 +27,7 @@ _NOTHING: Final[Mapping[str, Json]] = MappingProxyType({})
 class MediaType(StrEnum):
     """What a layer is (docs/formats/manifest.md).
 
-    The words are Ollama's; `FILE` and `QUALITY` are ours.
+    The words are Ollama's; `FILE`, `QUALITY` and `IMATRIX` are ours.
     """
 
     TENSOR = "application/vnd.ollama.image.tensor"
@@ -35,6 +35,7 @@ class MediaType(StrEnum):
     OLD_CONFIG = "application/vnd.ollama.image.config"
     FILE = "application/vnd.ingot.image.file"
     QUALITY = "application/vnd.ingot.image.quality"
+    IMATRIX = "application/vnd.ingot.image.imatrix"
     LICENSE = "application/vnd.ollama.image.license"
     MODEL = "application/vnd.ollama.image.model"
     PROJECTOR = "application/vnd.ollama.image.projector"
@@ -65,6 +66,9 @@ USE_TYPES: Final = frozenset(
 
 WHOLE_TYPES: Final = frozenset({MediaType.MODEL, MediaType.PROJECTOR, MediaType.ADAPTER})
 """Layers that are a whole file of weights; they have no name."""
+
+NAMELESS: Final = WHOLE_TYPES | {MediaType.IMATRIX}
+"""Layers that are a whole file, whatever it was called."""
 
 
 def whole_names(media_types: Iterable[str]) -> Iterator[str]:
@@ -107,6 +111,8 @@ class Layer(NamedTuple):
             return f"`{printable(self.name)}`"
         if self.media_type == MediaType.QUALITY:
             return "report of quality"
+        if self.media_type == MediaType.IMATRIX:
+            return "importance matrix"
         known = self.media_type in set(MediaType)
         return self.media_type.rpartition(".")[2] if known else printable(self.media_type)
 

@@ -19,6 +19,9 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+from safetensors.numpy import save_file
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from store.fs import FileSystem
@@ -37,6 +40,7 @@ MAPS = {"a", "b"}
 """Objects whose keys are data, such as types."""
 NO_DIGEST = {"subject"}
 """Fields that are a digest in one case, and something else in others."""
+_DOWN = "model.layers.0.mlp.down_proj.weight"
 LLAMA, MOE, PIPELINE = (MODELS / f"tiny-{name}" for name in ("llama", "moe", "pipeline"))
 
 
@@ -67,6 +71,9 @@ def corpus(place):  # noqa: PLR0915 - a list of calls
     yield call("a result", "create", "m", LLAMA, "-q", "int4", "--report")
     yield call("a result", "create", "moe", MOE, "-q", "nvfp4", "--report")
     yield call("a plan", "create", "moe", MOE, "-q", "int4", "--dry-run")
+    save_file({_DOWN: np.arange(128, dtype=np.float32)}, place / "imatrix")
+    words = ("-q", "int4", "--imatrix", place / "imatrix")
+    yield call("a plan", "create", "weighed", LLAMA, *words, "--dry-run")
     yield call("a result", "create", "p", PIPELINE)
     yield call("a plan", "create", "p", PIPELINE, "-q", "int8", "--dry-run")
     for fixture in sorted(MODELS.iterdir()):

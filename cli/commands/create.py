@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -25,6 +26,7 @@ from cli.commands.type_options import (
     Experts,
     ExpertsOpt,
     GroupSizeOpt,
+    ImatrixOpt,
     LmHeadOpt,
     OnMisalignedOpt,
     QuantizeOpt,
@@ -41,7 +43,7 @@ from store.text import printable
 if TYPE_CHECKING:
     from cli.commands.modelfile import Given
     from importer.sources.location import Source
-    from store import Store
+    from store import Digest, Store
 
 
 def create(
@@ -79,6 +81,7 @@ def create(
     quantize: QuantizeOpt = None,
     group_size: GroupSizeOpt = None,
     calibrate: CalibrateOpt = None,
+    imatrix: ImatrixOpt = None,
     symmetric: SymmetricOpt = False,
     recipe: RecipeOpt = None,
     rule: RuleOpt = None,
@@ -162,6 +165,7 @@ def create(
         allow_nonfinite=allow_nonfinite,
         calibrate=calibrate,
         symmetric=symmetric or None,
+        has_imatrix=imatrix is not None,
     )
     given = load(file, has_source=source is not None)
     content = given.content if given else None
@@ -186,6 +190,7 @@ def create(
             use=content.use if content else NO_USE,
             draft=given.path(content.draft) if given and content else None,
             adapter=given.path(content.adapter) if given and content else None,
+            imatrix=_matrix(imatrix),
         )
         notes = content.notes if content else ()
         if content and is_derived(request):
@@ -194,6 +199,15 @@ def create(
             show_plan(request, opened, listen, notes, json=json)
         else:
             make(request, opened, listen, notes, json=json)
+
+
+def _matrix(text: str | None) -> Path | Digest | None:
+    """Return the file that was named, or the digest of one in the store."""
+    from store import Digest
+
+    if text is None or not text.startswith("sha256:") or Path(text).exists():
+        return None if text is None else Path(text)
+    return Digest.parse(text)
 
 
 def _phases(source: str, *, report: bool) -> list[str]:

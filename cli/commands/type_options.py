@@ -64,6 +64,16 @@ CalibrateOpt = Annotated[
         "programs read them all.",
     ),
 ]
+ImatrixOpt = Annotated[
+    str | None,
+    typer.Option(
+        "--imatrix",
+        metavar="FILE",
+        help="Search for scales by the importance of columns, which llama-imatrix "
+        "measured; --calibrate mse comes with it.",
+        rich_help_panel=TYPES,
+    ),
+]
 SymmetricOpt = Annotated[
     bool,
     typer.Option(

@@ -11,7 +11,7 @@ from importer.models.dimensions import Dimensions, dimensions_of
 from importer.models.fallbacks import fallbacks_of
 from store import IngotError, MediaType, Store, limits
 from store.json import Json
-from store.text import count
+from store.text import count, size
 
 _LARGE_REPORT = 4 << 20
 """Bytes of a report of quality that `show` leaves alone: reading it would take a second."""
@@ -92,6 +92,9 @@ def _recipe(model: Description) -> Iterator[tuple[str, str]]:
     if _text(recipe.get("nonfinite")):
         options.append("NaN and infinity allowed")
     yield "recipe", f"{name} {', '.join(options)}".rstrip()
+    layer = next(model.layers(MediaType.IMATRIX), None)
+    if layer is not None:
+        yield "importance", f"matrix {layer.digest.short}, {size(layer.size)}"
 
 
 def _text(value: Json) -> str:

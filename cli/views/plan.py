@@ -15,6 +15,7 @@ from importer.planning.outcome import Outcome, outcomes_of
 from importer.planning.plan import Job, Plan
 from importer.recipes.document import to_document
 from importer.recipes.runtimes import STACKED_ONLY
+from store import MediaType
 from store.tensorfile import elements
 from store.text import count, printable, size
 
@@ -62,6 +63,9 @@ def _tensor_lines(plan: Plan) -> Iterator[str]:
         yield f"quantized already ({scheme}){_kept(plan)}"
     if (experts := _experts(plan)) is not None:
         yield experts
+    if (weighed := plan.weighed) is not None:
+        searched = count(weighed.tensors + len(weighed.without), "tensor")
+        yield f"importance of columns: known for {weighed.tensors:,} of {searched}"
     if (runs := runs_of_plan(plan)) is not None:
         yield f"runs in {words(runs)}"
 
@@ -110,7 +114,7 @@ def _files(plan: Plan) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
     whole: list[tuple[str, ...]] = []
     kept: list[tuple[str, ...]] = []
     for file in plan.files:
-        if file.layer_name:
+        if file.layer_name or file.media_type == MediaType.IMATRIX:
             kept.append((file.file.path, size(file.nbytes)))
         else:
             kind = file.media_type.rpartition(".")[2]
@@ -185,6 +189,7 @@ def plan_document(plan: Plan, new: list[Job]) -> dict[str, object]:
         "runs_in": document(runs_of_plan(plan)),
         "parameters": plan.parameters,
         "recipe": to_document(plan.recipe),
+        "importance": _importance(plan),
         "total": _document(total),
         "new_bytes_at_most": sum(job.nbytes for job in new),
         "components": [
@@ -214,6 +219,18 @@ def plan_document(plan: Plan, new: list[Job]) -> dict[str, object]:
         ],
         "left_out": [{"path": left.path, "reason": left.reason} for left in plan.left_out],
         "warnings": list(plan.warnings),
+    }
+
+
+def _importance(plan: Plan) -> dict[str, object] | None:
+    weighed = plan.weighed
+    if weighed is None:
+        return None
+    return {
+        "digest": str(weighed.digest),
+        "tensors": weighed.tensors,
+        "without": list(weighed.without),
+        "unused_matrices": weighed.unused,
     }
 
 

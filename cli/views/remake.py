@@ -54,3 +54,6 @@ def _calibration(options: RecipeOptions) -> Iterator[str]:
         yield from ("--calibrate", str(options.calibrate.method))
     if options.calibrate.symmetric:
         yield "--symmetric"
+    if options.imatrix:
+        # The store has the file, under the name of its digest.
+        yield from ("--imatrix", options.imatrix)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, Protocol
 
@@ -10,8 +11,8 @@ import numpy.typing as npt
 
 from importer.codecs.base import Encoded, Operation
 from importer.codecs.kernels import Kernel
-from importer.codecs.reference import Arithmetic, Bits, floats, packing
-from importer.codecs.spec import QuantSpec
+from importer.codecs.reference import Arithmetic, Bits, Floats, floats, packing
+from importer.codecs.spec import ColumnWeights, QuantSpec
 from store.fs import Buffer
 
 PIECE: Final = 1 << 15
@@ -19,6 +20,8 @@ PIECE: Final = 1 << 15
 
 _WORD: Final = 32
 _PROBE: Final = 10_000
+_PROBE_ROW: Final = 3
+"""Groups of a row of the probe, where columns differ in importance."""
 
 _Arrays = list[npt.NDArray[Any]]
 
@@ -38,10 +41,20 @@ class GroupCodec(Protocol):
     def arithmetic(self) -> Arithmetic: ...  # noqa: D102
 
 
-def encode(codec: GroupCodec, values: Buffer, kernel: Kernel | None) -> Encoded:
-    """Quantize the groups in `values`, bytes of `codec.dtype`."""
+def encode(
+    codec: GroupCodec,
+    values: Buffer,
+    kernel: Kernel | None,
+    importance: ColumnWeights | None = None,
+) -> Encoded:
+    """Quantize the groups in `values`, bytes of `codec.dtype`.
+
+    Args:
+        importance: of columns; the values then begin with a row.
+    """
     source = floats.read(values, codec.dtype).reshape(-1, codec.spec.group_size)
-    parts, nonfinite = _encode(codec, source, kernel)
+    weights = None if importance is None else _weights(importance, codec.spec.group_size)
+    parts, nonfinite = _encode(codec, source, kernel, weights)
     return Encoded(tuple(map(_bytes, parts)), nonfinite)
 
 
@@ -82,16 +95,32 @@ def probe(dtype: str, group_size: int) -> Bits:
     return floats.narrow(values.astype(np.float32), dtype).reshape(-1, group_size)
 
 
-def check(operation: Operation, codec: GroupCodec, kernel: Kernel) -> None:
+@functools.lru_cache(64)
+def _weights(importance: ColumnWeights, group_size: int) -> Floats:
+    """Return the weights of each group of a row: all of 1 where nothing of it counts."""
+    values = np.frombuffer(importance.values, "<f4").astype(np.float32)
+    groups = values.reshape(-1, group_size)
+    # By the largest of the group and not of the row, or the squares of some would be subnormal.
+    largest = groups.max(axis=1, keepdims=True)
+    with np.errstate(all="ignore"):
+        return np.where(largest > 0, groups / largest, np.float32(1))
+
+
+def check(
+    operation: Operation, codec: GroupCodec, kernel: Kernel, *, is_weighted: bool = False
+) -> None:
     """Compare a kernel with numpy on some groups.
 
     Raises:
         ArithmeticError: they differ.
     """
     source = probe(codec.value_dtype, codec.spec.group_size)
-    slow, _ = _encode(codec, source, None)
+    weights = None
+    if is_weighted:
+        weights = np.abs(floats.widen(source[:_PROBE_ROW], codec.value_dtype))
+    slow, _ = _encode(codec, source, None, weights)
     if operation is Operation.ENCODE:
-        fast, _ = _encode(codec, source, kernel)
+        fast, _ = _encode(codec, source, kernel, weights)
     else:
         words, *scales = slow
         fast = [_decode(codec, words, scales, kernel)]
@@ -102,23 +131,29 @@ def check(operation: Operation, codec: GroupCodec, kernel: Kernel) -> None:
         )
 
 
-def _encode(codec: GroupCodec, source: Bits, kernel: Kernel | None) -> tuple[_Arrays, int]:
+def _encode(
+    codec: GroupCodec, source: Bits, kernel: Kernel | None, weights: Floats | None
+) -> tuple[_Arrays, int]:
     spec, dtype = codec.spec, codec.value_dtype
     words = np.empty((len(source), spec.group_size * spec.bits // _WORD), np.uint32)
     scales = [np.empty(len(source), floats.STORED[kind]) for _, kind in codec.scale_parts]
+    # Only where scales are searched for is anything weighed.
+    more: tuple[Floats, ...] = () if weights is None else (weights,)
     if kernel is None:
         left = np.arange(len(source))
     else:
-        left = np.flatnonzero(kernel.encode(source, dtype, spec, words, scales))
+        left = np.flatnonzero(kernel.encode(source, dtype, spec, words, scales, *more))
     nonfinite = 0
     for piece in _pieces(left, spec.group_size):
         bits = source[piece]
         nonfinite += floats.count_nonfinite(bits, dtype)
+        of_piece = (rows[piece % len(rows)] for rows in more)
         with np.errstate(all="ignore"):
-            codes, *small = codec.arithmetic.encode(floats.widen(bits, dtype), dtype, spec)
+            values = floats.widen(bits, dtype)
+            codes, *small = codec.arithmetic.encode(values, dtype, spec, *of_piece)
         words[piece] = packing.pack(codes, spec.bits)
-        for scale, values in zip(scales, small, strict=True):
-            scale[piece] = values
+        for scale, found in zip(scales, small, strict=True):
+            scale[piece] = found
     return [words, *scales], nonfinite
 
 

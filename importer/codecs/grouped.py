@@ -20,6 +20,7 @@ from importer.codecs.spec import (
     QUANT_TYPES,
     VALUE_DTYPES,
     Calibration,
+    ColumnWeights,
     Mode,
     QuantSpec,
 )
@@ -89,10 +90,13 @@ class Grouped:
 
     Attributes:
         dtype: of the values that `encode` takes; one of `VALUE_DTYPES`.
+        importance: by which errors are weighed where scales are searched for; None where all
+            columns count alike.
     """
 
     spec: QuantSpec
     dtype: str
+    importance: ColumnWeights | None = None
 
     def __str__(self) -> str:
         return str(self.spec)
@@ -135,9 +139,9 @@ class Grouped:
         small = (*outer, columns // group_size)
         return (words, *(Part(suffix, dtype, small) for suffix, dtype in self.scale_parts))
 
-    def unit(self, shape: Shape) -> int:  # noqa: ARG002 - a group is smaller than a row
-        """Return the group size: groups are independent."""
-        return self.spec.group_size
+    def unit(self, shape: Shape) -> int:
+        """Return the group size, or a row where columns differ in importance."""
+        return self.spec.group_size if self.importance is None else max(shape[-1], 1)
 
     def spans(self, shape: Shape, elements: range) -> tuple[Span, ...]:  # noqa: ARG002
         """Return the words of the groups, then their scales and biases."""
@@ -150,10 +154,11 @@ class Grouped:
         return (words, *(Span(groups.start * width, len(groups) * width) for width in widths))
 
     def encode(self, values: Buffer, runtime: Runtime) -> Encoded:
-        """Quantize a whole number of groups."""
+        """Quantize whole groups, or whole rows where columns differ in importance."""
         from importer.codecs import arithmetic  # noqa: PLC0415 - it imports numpy
 
-        return arithmetic.encode(self, values, runtime.kernel(self._kernel(Operation.ENCODE)))
+        kernel = runtime.kernel(self._kernel(Operation.ENCODE))
+        return arithmetic.encode(self, values, kernel, self.importance)
 
     def decode(
         self,
@@ -173,8 +178,10 @@ class Grouped:
 
     def _kernel(self, operation: Operation) -> GroupKernel:
         # Readers need not know how scales were found.
-        calibration = self.spec.calibration if operation is Operation.ENCODE else MLX
-        return _kernel(operation, self.spec.name, self.value_dtype, calibration)
+        encodes = operation is Operation.ENCODE
+        calibration = self.spec.calibration if encodes else MLX
+        is_weighted = encodes and self.importance is not None
+        return _kernel(operation, self.spec.name, self.value_dtype, calibration, is_weighted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,12 +192,14 @@ class GroupKernel:
         type_name: of the type in `QUANT_TYPES`.
         dtype: of the values that are quantized.
         calibration: how scales are found.
+        is_weighted: whether columns differ in importance.
     """
 
     operation: Operation
     type_name: str
     dtype: str
     calibration: Calibration = MLX
+    is_weighted: bool = False
 
     @property
     def spec(self) -> QuantSpec:
@@ -211,7 +220,7 @@ class GroupKernel:
         from importer.codecs import arithmetic  # noqa: PLC0415 - it imports numpy
 
         own = codec(self.spec, self.dtype)
-        arithmetic.check(self.operation, own, kernel)
+        arithmetic.check(self.operation, own, kernel, is_weighted=self.is_weighted)
 
 
 def _family(spec: QuantSpec) -> Family:
@@ -220,10 +229,14 @@ def _family(spec: QuantSpec) -> Family:
 
 @functools.cache
 def _kernel(
-    operation: Operation, type_name: str, dtype: str, calibration: Calibration
+    operation: Operation,
+    type_name: str,
+    dtype: str,
+    calibration: Calibration,
+    is_weighted: bool,  # noqa: FBT001
 ) -> GroupKernel:
     # For every chunk: making one takes a microsecond, and more while caches are cold.
-    return GroupKernel(operation, type_name, dtype, calibration)
+    return GroupKernel(operation, type_name, dtype, calibration, is_weighted)
 
 
 def codec(spec: QuantSpec, dtype: str) -> Grouped:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum, unique
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from store.errors import UsageError
 from store.text import did_you_mean, printable
@@ -53,6 +53,17 @@ class Calibration(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.method}, symmetric" if self.symmetric else str(self.method)
+
+
+class ColumnWeights(Protocol):
+    """How much columns count (`importer.codecs.importance`); a frozen value."""
+
+    @property
+    def values(self) -> bytes:
+        """A little-endian float32 for each column of the tensor."""
+        ...
+
+    def __hash__(self) -> int: ...
 
 
 MLX: Final = Calibration()

@@ -17,6 +17,7 @@ from importer.codecs.base import (
     Shape,
     Span,
 )
+from importer.codecs.transcode import Recode
 from store.fs import Buffer
 from store.tensorfile import ITEM_BITS
 
@@ -28,7 +29,8 @@ class RecodeStack:
     """Decodes values and encodes those of each matrix anew; as `Recode`, in other respects.
 
     Attributes:
-        decoder: of a tensor of three dimensions; of the dtype that the encoders take.
+        decoder: of a tensor of three dimensions, or of each of its matrices; of the dtype that
+            the encoders take.
         encoders: one for each matrix, alike but for what they know of its columns.
     """
 
@@ -71,6 +73,10 @@ class RecodeStack:
             tuple(b"".join(column) for column in columns),
             sum(encoded.nonfinite for encoded in made),
         )
+
+    def apart(self) -> tuple[Recode, ...]:
+        """Return what makes each of the matrices, where they are stored apart."""
+        return tuple(Recode(self.decoder, encoder) for encoder in self.encoders)
 
     def kernels(self) -> tuple[KernelSpec, ...]:
         """Return the kernels of the decoder, and each of the encoders' once."""

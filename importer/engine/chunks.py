@@ -90,7 +90,7 @@ def cut(job: Job, size: int) -> Iterator[Chunk]:
 def cut_file(plan: FilePlan, size: int) -> Iterator[Chunk]:
     """Yield the chunks of a file that is kept; an empty one has a chunk, too."""
     source = _Source((plan.nbytes,), [Extent(plan.file, 0, plan.nbytes)])
-    return _cut(None, _FILE, [source], [(0, plan.nbytes)], size)
+    return _cut(None, [_FILE], [source], [(0, plan.nbytes)], size)
 
 
 def cut_source(
@@ -108,7 +108,7 @@ def cut_source(
         layout: offset in a file and size in bytes of each part.
         size: of a chunk, in bytes.
     """
-    return _cut(None, transcoder, [_Source(shape, extents)], layout, size)
+    return _cut(None, [transcoder], [_Source(shape, extents)], layout, size)
 
 
 def cut_tensors(tensors: Iterable[TensorPlan], size: int, *, start: int = 0) -> Iterator[Chunk]:
@@ -126,12 +126,12 @@ def cut_tensors(tensors: Iterable[TensorPlan], size: int, *, start: int = 0) -> 
             _Source(source.shape, [array.extent for array in source.arrays])
             for source in tensor.sources
         ]
-        yield from _cut(tensor, tensor.transcoder, sources, layout, size)
+        yield from _cut(tensor, tensor.transcoders, sources, layout, size)
 
 
 def _cut(
     tensor: TensorPlan | None,
-    transcoder: Transcoder,
+    transcoders: Sequence[Transcoder],
     sources: Sequence[_Source],
     layout: Sequence[tuple[int, int]],
     size: int,
@@ -139,12 +139,14 @@ def _cut(
     """Cut the sources of one tensor.
 
     Args:
+        transcoders: one for each source.
         layout: where each part begins in the blob, and its size in bytes.
     """
     counts = [elements(source.shape) for source in sources]
     total = max(sum(counts), 1)
     before = 0
-    for number, ((shape, extents), count) in enumerate(zip(sources, counts, strict=True), 1):
+    whole = zip(transcoders, sources, counts, strict=True)
+    for number, (transcoder, (shape, extents), count) in enumerate(whole, 1):
         step = _step(transcoder, shape, count, size)
         for start in range(0, max(count, 1), step):
             piece = range(start, min(start + step, count))

@@ -18,6 +18,7 @@ from importer.sources.file_metadata import fits_record, told
 from importer.sources.inventory import Inventory
 from importer.sources.stored import RECORD_KEY
 from importer.sources.whole import WholeModel
+from store import MediaType
 from store.json import Json, dumps, sorted_keys
 
 _NO_DECIMAL: Final = 100
@@ -147,7 +148,11 @@ def _origin(inventory: Inventory) -> Iterator[tuple[str, Json]]:
 
 def _sources(plan: Plan) -> Iterator[SourceFile]:
     """Yield the files that the model is made from, sorted bytewise by path."""
-    files = {file.file.path: file.file for file in plan.files if file.file.maker is None}
+    files = {
+        file.file.path: file.file
+        for file in plan.files
+        if file.file.maker is None and file.media_type != MediaType.IMATRIX
+    }
     if plan.inventory.model is None:
         files |= {file.path: file for file in plan.inventory.weights}
     for path in sorted(files, key=str.encode):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from importer.planning.plan import FilePlan
-from store import Layer
+from importer.sources.roles import IMATRIX
+from store import Layer, MediaType
 from store.manifest import WHOLE_TYPES, whole_names
 
 
@@ -32,5 +33,7 @@ def layers_by_name(layers: Iterable[Layer]) -> dict[str, Layer]:
             whole.append(layer)
         elif layer.is_file:
             found[layer.name] = layer
+        elif layer.media_type == MediaType.IMATRIX:
+            found[IMATRIX] = layer
     names = whole_names(layer.media_type for layer in whole)
     return found | dict(zip(names, whole, strict=True))

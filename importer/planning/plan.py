@@ -9,6 +9,7 @@ from typing import NamedTuple
 from importer.codecs.base import Codec, Part, Transcoder
 from importer.codecs.registry import codec_for, transcoder_for, type_held
 from importer.codecs.spec import QuantSpec, Target
+from importer.codecs.stacked import RecodeStack
 from importer.codecs.transcode import KeepBlocks
 from importer.recipes.recipe import Decision, Recipe
 from importer.sources.carried import carried_prefixes
@@ -18,8 +19,8 @@ from importer.sources.inventory import Inventory
 from importer.sources.parameters import is_parameter
 from importer.sources.roles import LeftOut
 from importer.sources.tensor import SourceTensor
-from store import MediaType
-from store.manifest import WHOLE_TYPES
+from store import Digest, MediaType
+from store.manifest import NAMELESS
 from store.tensorfile import elements
 
 
@@ -63,6 +64,13 @@ class TensorPlan(NamedTuple):
         exact = wanted is not None and wanted == type_held(decoder, sources[0].shape)
         transcoder = transcoder_for(target, decoder, exact=exact)
         return cls(name, shape, sources, decision, transcoder, _parts(transcoder, shape))
+
+    @property
+    def transcoders(self) -> tuple[Transcoder, ...]:
+        """What converts each of the sources."""
+        if len(self.sources) > 1 and isinstance(self.transcoder, RecodeStack):
+            return self.transcoder.apart()
+        return (self.transcoder,) * len(self.sources)
 
     @property
     def dtype(self) -> str:
@@ -172,7 +180,7 @@ class FilePlan(NamedTuple):
     @property
     def layer_name(self) -> str:
         """Of the layer: none where the media type says it all."""
-        return "" if self.media_type in WHOLE_TYPES else self.file.path
+        return "" if self.media_type in NAMELESS else self.file.path
 
     @property
     def nbytes(self) -> int:
@@ -184,6 +192,24 @@ Job = BlobPlan | FilePlan
 """What becomes one blob."""
 
 
+class Weighed(NamedTuple):
+    """What an importance matrix does for a plan.
+
+    Attributes:
+        digest: of its file.
+        tensors: whose scales it decides.
+        without: names of the tensors whose scales are searched for with columns that count
+            alike, because nothing is known of them.
+        unused: matrices that the texts never reached, such as experts, whose columns count
+            alike, too.
+    """
+
+    digest: Digest
+    tensors: int
+    without: tuple[str, ...]
+    unused: int
+
+
 class Plan(NamedTuple):
     """What an import does.
 
@@ -192,6 +218,7 @@ class Plan(NamedTuple):
         files: kept byte for byte: whole models first, the others sorted by path.
         left_out: what is not, and why.
         warnings: sentences for the user.
+        weighed: what an importance matrix does, or None where there is none.
     """
 
     inventory: Inventory
@@ -200,6 +227,7 @@ class Plan(NamedTuple):
     blobs: tuple[BlobPlan, ...]
     files: tuple[FilePlan, ...]
     warnings: tuple[str, ...]
+    weighed: Weighed | None = None
 
     @property
     def left_out(self) -> tuple[LeftOut, ...]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from importer.codecs.cast import Rounded
 from importer.codecs.registry import type_held
 from importer.codecs.spec import QuantSpec
-from importer.planning.layout import Shared, copies_of, packed, stack_name, stacked
-from importer.planning.plan import BlobPlan, FilePlan, Plan, TensorPlan
+from importer.planning.layout import Layout, Shared, copies_of, packed, stack_name, stacked
+from importer.planning.plan import BlobPlan, FilePlan, Plan, TensorPlan, Weighed
 from importer.planning.warnings import warnings_of
 from importer.recipes.depths import Depths
 from importer.recipes.recipe import PLAIN, Decision, Packed, Recipe
@@ -25,13 +25,27 @@ from store.tensorblob import QuantFacts, quant_metadata
 from store.tensorfile import encode_header
 from store.text import printable
 
+if TYPE_CHECKING:  # few imports have a matrix
+    from importer.sources.imatrix import MatrixFile
+
 _USUAL: Final = "BF16"
 """What models compute in whose configuration does not say."""
 _HALVES: Final = ("BF16", "F16")
 
 
-def make_plan(inventory: Inventory, classification: Classification, recipe: Recipe) -> Plan:
+def make_plan(
+    inventory: Inventory,
+    classification: Classification,
+    recipe: Recipe,
+    matrix: MatrixFile | None = None,
+) -> Plan:
     """Decide what becomes of every tensor and file.
+
+    Args:
+        inventory: of the source.
+        classification: of the source.
+        recipe: what was asked for.
+        matrix: how much columns count where scales are searched for; it becomes a layer.
 
     Raises:
         InputError: two tensors would have one name; one does not fit, and that is an error.
@@ -77,11 +91,30 @@ def make_plan(inventory: Inventory, classification: Classification, recipe: Reci
         else packed(tensors, prequantized=prequantized)
     )
     _check_count(len(layout.blobs))
+    weighed = None
+    if matrix is not None:
+        layout, weighed = _weighed(layout, matrix, inventory, classification)
     blobs = [plan_blob(blob) for blob in layout.blobs]
     check_blobs(blobs)
     warnings = (*warnings_of(blobs, inventory, recipe), *notes, *layout.notes)
+    if matrix is not None:
+        inventory = inventory._replace(files=(*inventory.files, matrix.file))
     files = tuple(_kept_files(inventory))
-    return Plan(inventory, classification, recipe, tuple(blobs), files, warnings)
+    return Plan(inventory, classification, recipe, tuple(blobs), files, warnings, weighed)
+
+
+def _weighed(
+    layout: Layout, matrix: MatrixFile, inventory: Inventory, classification: Classification
+) -> tuple[Layout, Weighed]:
+    """Let every tensor whose scales are searched for have the importance of its columns."""
+    from importer.planning.importance import Weigher, notes_of  # noqa: PLC0415 - few have one
+
+    weigher = Weigher(matrix, inventory.tensors, classification.family)
+    blobs = tuple(
+        blob._replace(tensors=tuple(map(weigher.weigh, blob.tensors))) for blob in layout.blobs
+    )
+    weighed = weigher.result()
+    return Layout(blobs, (*layout.notes, *notes_of(weighed))), weighed
 
 
 def _keep_whole(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import product
 from typing import Final, NamedTuple
 
@@ -40,6 +40,20 @@ class Calibrate(NamedTuple):
 NOTHING: Final = Calibrate()
 
 
+def by_importance(asked: Calibrate) -> Calibrate:
+    """Return what was asked for where there is an importance matrix: the search that reads it.
+
+    Raises:
+        UsageError: another way was asked for.
+    """
+    if asked.method not in {None, Method.MSE}:
+        raise UsageError(
+            f"an importance matrix is for {Method.MSE}, and {asked.method} is asked for",
+            code="E_CALIBRATE_UNUSED",
+        )
+    return asked._replace(method=Method.MSE)
+
+
 def parse_calibrate(method: str | None, *, symmetric: bool | None = None) -> Calibrate:
     """Read what was asked for.
 
@@ -53,6 +67,22 @@ def parse_calibrate(method: str | None, *, symmetric: bool | None = None) -> Cal
             code="E_CALIBRATE",
         )
     return Calibrate(Method(method) if method is not None else None, symmetric)
+
+
+def check_used(asked: Calibrate, types: Sequence[Target]) -> None:
+    """Raise UsageError where none of the types that are asked for has such scales."""
+    if asked == NOTHING:
+        return
+    if not any(isinstance(one, QuantSpec) for one in types):
+        raise UsageError(
+            "a way to find scales without a type that has them", code="E_CALIBRATE_UNUSED"
+        )
+    if asked.symmetric and not any(
+        isinstance(one, QuantSpec) and one.has_bias for one in types
+    ):
+        raise UsageError(
+            f"{types[0]} has no biases: it is symmetric already", code="E_CALIBRATE_UNUSED"
+        )
 
 
 def shared(targets: Iterable[Target]) -> Calibrate | None:

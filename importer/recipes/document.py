@@ -41,6 +41,8 @@ def to_document(recipe: Recipe) -> dict[str, Json]:
         document["experts"] = STACKED
     if recipe.allow_nonfinite:
         document["nonfinite"] = ALLOW
+    if recipe.imatrix:
+        document["imatrix"] = recipe.imatrix
     return dict(sorted(document.items()))
 
 

@@ -17,7 +17,13 @@ from importer.codecs.spec import (
     Target,
     parse_target,
 )
-from importer.recipes.calibrate import NOTHING, Calibrate, parse_calibrate
+from importer.recipes.calibrate import (
+    NOTHING,
+    Calibrate,
+    by_importance,
+    check_used,
+    parse_calibrate,
+)
 from importer.recipes.recipe import PLAIN, Misaligned, Recipe
 from importer.recipes.rule import Origin, Rule
 from importer.recipes.runtimes import STACKED_ONLY
@@ -142,6 +148,7 @@ def parse_options(  # noqa: PLR0913 - as many as there are options
     allow_nonfinite: bool = False,
     calibrate: str | None = None,
     symmetric: bool | None = None,
+    has_imatrix: bool = False,
 ) -> QuantizeOptions:
     """Read what was asked for, each option as it is spelled on a command line.
 
@@ -154,6 +161,7 @@ def parse_options(  # noqa: PLR0913 - as many as there are options
         misaligned: see `QuantizeOptions`, as `stacked` and `allow_nonfinite`.
         calibrate: the name of a method.
         symmetric: see `Calibration`.
+        has_imatrix: whether there is an importance matrix, which searches for scales go by.
 
     Raises:
         UsageError: a word is not what it should be, or the words do not go together.
@@ -182,7 +190,10 @@ def parse_options(  # noqa: PLR0913 - as many as there are options
     wanted = {} if roles is None else roles
     own += [parse_role(role, text) for role in ROLES if (text := wanted.get(role)) is not None]
     calibration = parse_calibrate(calibrate, symmetric=symmetric)
-    _check_calibrate(calibration, base, target, own)
+    if has_imatrix:
+        calibration = by_importance(calibration)
+    if base is None or target is not None:  # the types of a recipe are its own
+        check_used(calibration, [target, *(rule.target for rule in own)])
     return QuantizeOptions(
         target,
         group_size,
@@ -230,24 +241,6 @@ def parse_role(role: Origin, text: str) -> Rule:
         globs += tuple(f"{glob}.weight" for glob in ROLES[role] if not glob.endswith("*"))
     dtype = CAST_DTYPES if isinstance(target, FloatType) else ()
     return Rule(globs, target, _REASONS[role], ndim, dtype, origin=role)
-
-
-def _check_calibrate(
-    asked: Calibrate, base: RecipeTemplate | None, target: Target, own: Sequence[Rule]
-) -> None:
-    if asked == NOTHING or (base is not None and target is None):
-        return  # the types of a recipe are its own
-    types = [target, *(rule.target for rule in own)]
-    if not any(isinstance(one, QuantSpec) for one in types):
-        raise UsageError(
-            "a way to find scales without a type that has them", code="E_CALIBRATE_UNUSED"
-        )
-    if asked.symmetric and not any(
-        isinstance(one, QuantSpec) and one.has_bias for one in types
-    ):
-        raise UsageError(
-            f"{target} has no biases: it is symmetric already", code="E_CALIBRATE_UNUSED"
-        )
 
 
 def _check_same_type(base: RecipeTemplate, target: Target) -> None:

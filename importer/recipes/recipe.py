@@ -74,6 +74,7 @@ class Recipe:
         misaligned: what becomes of a tensor that groups do not fit.
         stacked: whether the experts of a projection become one tensor.
         allow_nonfinite: whether NaN and infinities may be quantized.
+        imatrix: digest of the importance matrix that searches for scales go by, or empty.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Recipe:
     misaligned: Misaligned = Misaligned.KEEP
     stacked: bool = False
     allow_nonfinite: bool = False
+    imatrix: str = ""
 
     def __post_init__(self) -> None:
         """Number the rules."""

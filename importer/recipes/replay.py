@@ -33,6 +33,7 @@ class RecipeOptions:
         stacked: whether experts are, where the other options do not make it so.
         needs_file: whether the recipe was a file of the user's. That file will do, and so will
             the recorded recipe written to a file.
+        imatrix: digest of the importance matrix, or empty.
     """
 
     quantize: str | None = None
@@ -45,6 +46,7 @@ class RecipeOptions:
     stacked: bool | None = None
     allow_nonfinite: bool = False
     calibrate: Calibrate = NOTHING
+    imatrix: str = ""
 
 
 def options_for(recipe: Recipe, facts: ModelFacts) -> RecipeOptions:
@@ -65,6 +67,7 @@ def options_for(recipe: Recipe, facts: ModelFacts) -> RecipeOptions:
         misaligned=recipe.misaligned,
         stacked=None if recipe.stacked == _usually_stacked(found, facts) else recipe.stacked,
         allow_nonfinite=recipe.allow_nonfinite,
+        imatrix=recipe.imatrix,
     )
 
 

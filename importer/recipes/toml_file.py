@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -32,6 +33,7 @@ REQUESTED: Final = "requested"
 _PRESETS: Final = Path(__file__).parent / "presets"
 _LARGEST: Final = 1 << 16
 _CONDITIONS: Final = ("architecture", "class", "format", "kind", "type")
+_DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 STACKED, PACKED, ALLOW = "stacked", "packed", "allow"
 
 
@@ -60,6 +62,7 @@ class RecipeTemplate(NamedTuple):
         group_size: of affine types that name none; None for each type's own.
         calibrate: for rules that ask for nothing themselves.
         drafts: its rules.
+        imatrix: digest of an importance matrix, or empty.
     """
 
     name: str
@@ -70,6 +73,7 @@ class RecipeTemplate(NamedTuple):
     allow_nonfinite: bool
     calibrate: Calibrate
     drafts: tuple[_Draft, ...]
+    imatrix: str = ""
 
     @property
     def asks(self) -> bool:
@@ -117,6 +121,7 @@ class RecipeTemplate(NamedTuple):
             self.misaligned,
             self.stacked,
             self.allow_nonfinite,
+            self.imatrix,
         )
 
 
@@ -207,7 +212,10 @@ def read_document(
         nonfinite == ALLOW,
         _calibrate(table),
         drafts,
+        table.text("imatrix", ""),
     )
+    if found.imatrix and not _DIGEST.fullmatch(found.imatrix):
+        table.bad(f"`imatrix` is `{found.imatrix}`, expected sha256: and 64 digits")
     if found.type:
         table.target(found.type)
     table.end()

@@ -65,6 +65,8 @@ class _UnreadFormat(NamedTuple):
     naming: Naming
 
 
+IMATRIX: Final = "importance matrix"
+"""What such a file is called among those of a source, wherever it lies."""
 OTHER_FORMAT: Final = "weights in another format"
 _PYTORCH: Final = ("pytorch_model", "diffusion_pytorch_model", "open_clip_pytorch_model")
 _UNREAD: Final = (
@@ -95,7 +97,7 @@ _BUNDLES: Final = (".mlpackage", ".mlmodelc")
 _NOT_WEIGHTS: Final = (
     (re.compile(r"optimizer\..*", re.IGNORECASE), "optimizer state"),
     # Of llama-imatrix; models that were made with one have their type in the name.
-    (re.compile(r"(.*[-._])?imatrix\.gguf", re.IGNORECASE), "importance matrix"),
+    (re.compile(r"(.*[-._])?imatrix\.gguf", re.IGNORECASE), IMATRIX),
     # Of TensorFlow: `variables.index`, `model.ckpt.data-00000-of-00001`.
     (re.compile(r".+\.data-\d{5}-of-\d{5}|variables\.index"), OTHER_FORMAT),
 )

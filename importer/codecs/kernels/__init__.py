@@ -33,9 +33,18 @@ class Kernel(Protocol):
     """
 
     def encode(
-        self, source: Bits, dtype: str, spec: QuantSpec, words: Words, scale_parts: Scales
+        self,
+        source: Bits,
+        dtype: str,
+        spec: QuantSpec,
+        words: Words,
+        scale_parts: Scales,
+        *weights: Floats,
     ) -> Flags:
-        """Fill `words` and `scale_parts` for the bits of a source of `dtype`."""
+        """Fill `words` and `scale_parts` for the bits of a source of `dtype`.
+
+        Where scales are searched for, weights of the groups of a row may follow.
+        """
         ...
 
     def decode(

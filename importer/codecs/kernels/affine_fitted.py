@@ -34,8 +34,13 @@ def _candidates(spec: QuantSpec) -> tuple[Memory, int]:
     return Memory(found), SWEEPS if len(found) else 0
 
 
-def encode(
-    source: Bits, dtype: str, spec: QuantSpec, words: Array, scale_parts: Sequence[Array]
+def encode(  # noqa: PLR0913, PLR0917 - the contract
+    source: Bits,
+    dtype: str,
+    spec: QuantSpec,
+    words: Array,
+    scale_parts: Sequence[Array],
+    importance: Array | None = None,
 ) -> Array:
     """Fill `words` and `scale_parts`; return a flag for each group that numpy has to do."""
     scales, biases = scale_parts
@@ -44,6 +49,7 @@ def encode(
     tried, sweeps = _candidates(spec)
     _encode(
         source,
+        importance,
         source.reshape(-1, min(spec.group_size, LONGEST_SPAN)),
         flag(dtype == "F16"),
         flag(dtype == "F32"),
@@ -60,6 +66,7 @@ def encode(
         sweeps,
         scratch.keys[source.itemsize],
         scratch.values,
+        scratch.weights if importance is not None else None,
         scratch.state,
         scratch.codes,
         scratch.lanes,

@@ -27,8 +27,13 @@ def _shifts(spec: QuantSpec) -> Memory:
     return Memory(np.array(shifts(spec), np.float32))
 
 
-def encode(
-    source: Bits, dtype: str, spec: QuantSpec, words: Array, scale_parts: Sequence[Array]
+def encode(  # noqa: PLR0913, PLR0917 - the contract
+    source: Bits,
+    dtype: str,
+    spec: QuantSpec,
+    words: Array,
+    scale_parts: Sequence[Array],
+    importance: Array | None = None,
 ) -> Array:
     """Fill `words` and `scale_parts`; return a flag for each group outside the domain."""
     (scales,) = scale_parts
@@ -37,6 +42,7 @@ def encode(
     scratch = turned(spec.group_size)
     _encode(
         source,
+        importance,
         flag(dtype == "F16"),
         flag(dtype == "F32"),
         flag(spec.mode is Mode.NVFP4),
@@ -47,6 +53,7 @@ def encode(
         np.float32(last_byte(spec)),
         scratch.sizes[source.itemsize],
         scratch.values,
+        scratch.weights if importance is not None else None,
         scratch.state,
         scratch.codes,
         scratch.lanes,

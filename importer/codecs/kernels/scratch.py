@@ -20,7 +20,7 @@ LONGEST_SPAN: Final = 64
 """The most of them."""
 TURNED_GROUPS: Final = 64
 """Groups of a block that is turned on its side; the compiled modules have the number, too."""
-TURNED_STATES: Final = 16
+TURNED_STATES: Final = 17
 
 
 class Block:
@@ -54,7 +54,7 @@ class Turned:
 
     Attributes:
         keys: as those of `Block`, and so are `sizes`, `codes` and `lanes`.
-        values: float32 of shape (group size, groups).
+        values: float32 of shape (group size, groups), as `weights` of these are.
         state: float32, as many numbers of each group as a kernel needs at most.
     """
 
@@ -69,6 +69,7 @@ class Turned:
         }
         # The lanes of groups that a block lacks compute, too, and must not be slow: subnormal.
         self.values = Memory(np.zeros((group_size, TURNED_GROUPS), np.float32))
+        self.weights = Memory(np.ones((group_size, TURNED_GROUPS), np.float32))
         self.state = Memory(np.zeros(TURNED_STATES * TURNED_GROUPS, np.float32))
         lanes = np.empty(TURNED_GROUPS * group_size // 8, np.uint64)
         self.lanes = Memory(lanes)

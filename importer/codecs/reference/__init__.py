@@ -21,8 +21,12 @@ Codes = npt.NDArray[np.uint8]
 class Arithmetic(Protocol):
     """The arithmetic of a family; modules implement it."""
 
-    def encode(self, values: Floats, dtype: str, spec: QuantSpec) -> tuple[Bits, ...]:
+    def encode(
+        self, values: Floats, dtype: str, spec: QuantSpec, *weights: Floats
+    ) -> tuple[Bits, ...]:
         """Quantize `values` of shape (groups, group size), which came as `dtype`.
+
+        Where scales are searched for, `weights` of the same shape may follow.
 
         Returns:
             codes: one byte for each value.

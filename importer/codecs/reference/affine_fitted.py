@@ -46,12 +46,16 @@ class _Columns(NamedTuple):
     """Groups of values, each in a column, and what all candidates need to know of them.
 
     Attributes:
+        weights: how much the square of an error counts.
+        mass: the sum of the weights.
         low: the least value, and `span` the distance of the largest from it.
         center: what `centered` has less than `values`: the mean, or 0.
         offset: the code of 0 where the line is symmetric, else 0.
     """
 
     values: Floats
+    weights: Floats
+    mass: Floats
     low: Floats
     span: Floats
     center: Floats
@@ -89,19 +93,27 @@ def percentile(group_size: int) -> tuple[int, np.float32]:
     return int(place), np.float32(place - int(place))
 
 
-def encode(values: Floats, dtype: str, spec: QuantSpec) -> tuple[Bits, ...]:
+def encode(
+    values: Floats, dtype: str, spec: QuantSpec, weights: Floats | None = None
+) -> tuple[Bits, ...]:
     """Return codes, scales and biases.
 
-    No group has a larger squared error than with the scale and bias that come first: those of
-    `affine`, or of the narrowest symmetric line that no value is beyond. Candidates move the
-    ends of the range. For the codes that a candidate gives, least squares has the best line
-    through them: of codes q and values x with mean c, the scale is `X / V` and the bias
-    `c - scale * mean(q)`, where `X` is the sum of `q * (x - c)` and `V` that of
-    `(q - mean(q)) ** 2`. It lowers the sum of squares by `X * X / V`, by which candidates are
-    compared. Of a symmetric line, where `bias = -2 ** (bits - 1) * scale`, codes are counted
-    from that of 0, and the mean is taken to be 0. From the best candidate two sweeps follow:
-    codes of that line, and the line of these codes. Then the line is rounded to `dtype`, as it
-    is stored, and codes are made from what is stored.
+    Args:
+        values: of shape (groups, group size).
+        dtype: that they came as.
+        weights: how much each square of an error counts, of the same shape, in 0 to 1 and with
+            a 1 in each group; None where all count alike, which is the same as weights of 1.
+
+    No group has a larger sum of squared errors, each times its weight, than with the scale and
+    bias that come first: those of `affine`, or of the narrowest symmetric line that no value is
+    beyond. Candidates move the ends of the range. For the codes that a candidate gives, least
+    squares has the best line through them: of codes q and values x with mean c, the scale is `X
+    / V` and the bias `c - scale * mean(q)`, where `X` is the sum of `q * (x - c)` and `V` that
+    of `(q - mean(q)) ** 2`; means and sums are weighted. It lowers the sum of squares by `X * X
+    / V`, by which candidates are compared. Of a symmetric line, where `bias = -2 ** (bits - 1)
+    * scale`, codes are counted from that of 0, and the mean is taken to be 0. From the best
+    candidate two sweeps follow: codes of that line, and the line of these codes. Then the line
+    is rounded to `dtype`, as it is stored, and codes are made from what is stored.
 
     Where the method is `percentile`, the range is from the 1st to the 99th percentile of the
     group, between two values in proportion; what is beyond is clipped.
@@ -116,12 +128,14 @@ def encode(values: Floats, dtype: str, spec: QuantSpec) -> tuple[Bits, ...]:
     if not (len(tried) and inside.any()):
         return codes, scale, bias
     first = _widened(scale[inside], bias[inside], dtype)
-    columns = _columns(values[inside], spec)
+    if weights is None:
+        weights = np.ones_like(values)
+    columns = _columns(values[inside], weights[inside], spec)
     line = _search(columns, first, tried, spec)
     found = (narrow(line.scale, dtype), narrow(line.bias, dtype))
     stored = _widened(*found, dtype)
-    error = _error(columns.values, first, spec)
-    better = (_error(columns.values, stored, spec) < error) & (stored.scale != 0)
+    error = _error(columns, first, spec)
+    better = (_error(columns, stored, spec) < error) & (stored.scale != 0)
     scale[inside] = np.where(better, found[0], scale[inside])
     bias[inside] = np.where(better, found[1], bias[inside])
     line = _widened(scale[inside], bias[inside], dtype)
@@ -170,14 +184,16 @@ def _plain_nan(values: Floats) -> Floats:
     return np.where(np.isnan(values), np.float32(np.nan), values)
 
 
-def _columns(values: Floats, spec: QuantSpec) -> _Columns:
-    columns = np.ascontiguousarray(values.T)
-    low = columns.min(axis=0)
+def _columns(values: Floats, weights: Floats, spec: QuantSpec) -> _Columns:
+    columns, weights = np.ascontiguousarray(values.T), np.ascontiguousarray(weights.T)
+    low, mass = columns.min(axis=0), _sum(weights)
     zero = zero_code(spec)
-    center = np.zeros_like(low) if zero else _sum(columns) / np.float32(spec.group_size)
+    center = np.zeros_like(low) if zero else _sum(weights * columns) / mass
     last_code = np.float32((1 << spec.bits) - 1)
     span = columns.max(axis=0) - low
-    return _Columns(columns, low, span, center, columns - center, zero, last_code)
+    return _Columns(
+        columns, weights, mass, low, span, center, columns - center, zero, last_code
+    )
 
 
 def _search(columns: _Columns, first: _Line, tried: Floats, spec: QuantSpec) -> _Line:
@@ -199,15 +215,15 @@ def _fit(
     columns: _Columns, line: _Line, best: _Line, gain: Floats, spec: QuantSpec
 ) -> tuple[_Line, Floats]:
     """Return the line through the codes of `line` where it gains more than `best` does."""
-    group_size = np.float32(spec.group_size)
     codes = _codes(columns.values, line, spec) - columns.offset
-    squares, product = _sum(codes * codes), _sum(codes * columns.centered)
-    total = np.zeros_like(gain) if columns.offset else _sum(codes)
-    variance = squares - total * total / group_size
+    weighted = columns.weights * codes
+    squares, product = _sum(weighted * codes), _sum(weighted * columns.centered)
+    total = np.zeros_like(gain) if columns.offset else _sum(weighted)
+    variance = squares - total * total / columns.mass
     scale = product / variance
     gained = scale * product
     better = (variance > 0) & (gained > gain)
-    from_mean = columns.center - scale * (total / group_size)
+    from_mean = columns.center - scale * (total / columns.mass)
     bias = -columns.offset * scale if columns.offset else from_mean
     found = _Line(np.where(better, scale, best.scale), np.where(better, bias, best.bias))
     return found, np.where(better, gained, gain)
@@ -219,9 +235,10 @@ def _codes(columns: Floats, line: _Line, spec: QuantSpec) -> Floats:
     return np.rint(np.fmin(np.fmax(codes, np.float32(0)), last_code))
 
 
-def _error(columns: Floats, line: _Line, spec: QuantSpec) -> Floats:
-    error = columns - (_codes(columns, line, spec) * line.scale + line.bias)
-    return _sum(error * error)
+def _error(columns: _Columns, line: _Line, spec: QuantSpec) -> Floats:
+    values = columns.values
+    error = values - (_codes(values, line, spec) * line.scale + line.bias)
+    return _sum(columns.weights * error * error)
 
 
 def _sum(columns: Floats) -> Floats:

@@ -41,24 +41,29 @@ def last_byte(spec: QuantSpec) -> int:
     return E4M3_NAN - 1 if spec.mode is Mode.NVFP4 else 254
 
 
-def encode(values: Floats, dtype: str, spec: QuantSpec) -> tuple[Bits, ...]:
-    """Return codes and scales.
+def encode(
+    values: Floats, dtype: str, spec: QuantSpec, weights: Floats | None = None
+) -> tuple[Bits, ...]:
+    """Return codes and scales; the arguments are those of `affine_fitted.encode`.
 
-    The scale is the byte of the least sum of squared errors among those next to MLX's. Each
-    value gets the code that is nearest to its quotient by the scale, in float32; under a scale
-    of 0 all codes are 0. So no group has a larger error than with MLX's own byte. A group whose
-    squares are not ordinary numbers of float32 is left to MLX.
+    The scale is the byte of the least weighted sum of squared errors among those next to MLX's.
+    Each value gets the code that is nearest to its quotient by the scale, in float32; under a
+    scale of 0 all codes are 0. So no group has a larger error than with MLX's own byte. A group
+    whose squares are not ordinary numbers of float32 is left to MLX.
     """
     encode_own = nvfp4.encode if spec.mode is Mode.NVFP4 else mxfp.encode
     codes, scales = encode_own(values, dtype, spec)
     size = np.abs(values).max(axis=1)
     inside = (size < LARGEST) & (size > 1 / LARGEST)
     if inside.any():
-        codes[inside], scales[inside] = _search(values[inside], scales[inside], spec)
+        if weights is None:
+            weights = np.ones_like(values)
+        found = _search(values[inside], weights[inside], scales[inside], spec)
+        codes[inside], scales[inside] = found
     return codes, scales
 
 
-def _search(values: Floats, base: Bits, spec: QuantSpec) -> tuple[Codes, Bits]:
+def _search(values: Floats, weights: Floats, base: Bits, spec: QuantSpec) -> tuple[Codes, Bits]:
     codes, scales, least = np.zeros(values.shape, np.uint8), base, None
     for shift in shifts(spec):
         tried = np.clip(base.astype(np.int32) + shift, 0, last_byte(spec)).astype(np.uint8)
@@ -66,7 +71,7 @@ def _search(values: Floats, base: Bits, spec: QuantSpec) -> tuple[Codes, Bits]:
         divisor: Floats = np.where(scale > 0, scale, _NO_SCALE)
         found = to_e2m1(values / divisor)
         error = values - E2M1_VALUES[found] * scale
-        total = np.add.accumulate(error * error, axis=1)[:, -1]
+        total = np.add.accumulate(weights * error * error, axis=1)[:, -1]
         if least is None:
             codes, least = found, total
             continue

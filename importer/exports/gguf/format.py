@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Final
 
 from importer.codecs.ggml.types import NAMED, GgmlType
@@ -23,13 +24,14 @@ from importer.exports.gguf.tensors import Model, Tensor, is_of_text, ordered
 from importer.exports.gguf.types import ALIASES, FILE_TYPES, FileType, converted_type
 from importer.exports.gguf.vocabulary import Vocabulary
 from importer.exports.gguf.ways import WAYS
-from importer.exports.gguf.weighting import keys_of, load
+from importer.exports.gguf.weighting import keys_of
 from importer.formats.gguf.metadata import Value
 from importer.formats.gguf_names.spelling import spelling_of
 from importer.formats.imatrix.matrix import ImportanceMatrix
 from importer.planning.plan import Plan
 from importer.recipes.options import QuantizeOptions, parse_options
 from importer.sources.classification import SourceKind
+from importer.sources.imatrix import read_imatrix
 from importer.sources.roles import LeftOut
 from importer.sources.tensor import SourceTensor
 from store.errors import UnsupportedError, UsageError
@@ -128,7 +130,14 @@ def _matrix(path: str | None, word: str) -> ImportanceMatrix | None:
             f"the type {word or 'of the source'} is made without an importance matrix",
             code="E_EXPORT_TYPE",
         )
-    return load(path)
+    matrix = read_imatrix(Path(path)).matrix
+    if not matrix.is_gguf:
+        raise UsageError(
+            f"`{printable(path)}` has Hugging Face's names, and GGUF needs a matrix of "
+            "llama-imatrix",
+            code="E_EXPORT_TYPE",
+        )
+    return matrix
 
 
 def _kept(tensor: Tensor, word: str) -> GgmlType | None:

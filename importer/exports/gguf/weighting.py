@@ -3,38 +3,19 @@
 from __future__ import annotations
 
 import math
-from functools import partial
-from pathlib import Path
 from typing import Final
 
 from importer.codecs.base import Shape
 from importer.exports.gguf.parameters import Metadata
 from importer.formats.gguf.metadata import Value
 from importer.formats.imatrix.matrix import ImportanceMatrix
-from importer.formats.imatrix.read import read_matrix
-from importer.sources.file import find, opened, read_bytes
-from store.errors import InputError, NotFoundError, UsageError
+from store.errors import InputError, UsageError
 from store.text import printable
 
 _ENDS: Final = frozenset({"token_embd.weight", "per_layer_token_embd.weight", "output.weight"})
 _NEEDS: Final = "Q2_K_S"
 _TEXT_BYTES: Final = 127
 """Of a value that llama-quantize sets, at most."""
-
-
-def load(path: str) -> ImportanceMatrix:
-    """Return the matrix in a file.
-
-    Raises:
-        NotFoundError: there is no such file.
-        InputError: it is malformed.
-    """
-    if not Path(path).is_file():
-        raise NotFoundError(f"there is no file `{printable(path)}`", code="E_NOT_FOUND")
-    file = find(Path(path).name, Path(path))
-    with opened(file) as descriptor:
-        read = partial(read_bytes, file, descriptor)
-        return read_matrix(f"`{printable(path)}`", file.size, read)
 
 
 def importance_of(

@@ -18,15 +18,17 @@ class ImportanceMatrix:
     """How much each column of each weight counts.
 
     Attributes:
-        entries: by GGUF's name of the tensor, little-endian float32, one for each column, and
-            of stacked experts one expert after the other.
+        entries: by the name of the tensor, little-endian float32, one for each column, and of
+            stacked experts one expert after the other.
         datasets: names of the texts that it was computed on.
         chunks: of those texts.
+        is_gguf: whether names are GGUF's; else they are Hugging Face's.
     """
 
     entries: Mapping[str, bytes]
     datasets: tuple[str, ...]
     chunks: int
+    is_gguf: bool = True
 
     def of(self, name: str, matrices: int, columns: int) -> tuple[bytes, ...] | None:
         """Return the importance for each of the matrices of a tensor, or None without any.

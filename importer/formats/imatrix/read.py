@@ -1,4 +1,4 @@
-"""Read importance matrices, of GGUF and of the format before it."""
+"""Read importance matrices: of GGUF, of the format before it, and of safetensors."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from importer.formats.gguf.header import Header, TensorInfo, is_gguf, read_heade
 from importer.formats.gguf.metadata import Array, read_array
 from importer.formats.gguf.stream import Stream
 from importer.formats.imatrix.matrix import FLOAT, ImportanceMatrix, malformed
+from importer.formats.imatrix.safetensors import is_safetensors, read_safetensors
 from importer.formats.window import ReadRange
 from store import limits
 from store.text import is_printable, printable
@@ -39,6 +40,7 @@ def read_matrix(where: str, size: int, read: ReadRange) -> ImportanceMatrix:
     `NAME.in_sum2`, sums of squares, and `NAME.counts`, how many there were of each expert; or
     i32 entries, each i32 length of the name, name, i32 calls, i32 numbers, and as many float32:
     mean squares times calls. After them i32 chunks, i32 length and name of the text, if any.
+    Of safetensors `read_safetensors` tells.
 
     Args:
         where: what to call the file in a message.
@@ -50,8 +52,11 @@ def read_matrix(where: str, size: int, read: ReadRange) -> ImportanceMatrix:
             are not finite.
         UnsupportedError: GGUF of a version, or with types, that are not read.
     """
-    if is_gguf(read(0, min(_HEAD, size))):
+    head = read(0, min(_HEAD, size))
+    if is_gguf(head):
         return _read_gguf(where, size, read)
+    if is_safetensors(head):
+        return read_safetensors(where, size, read)
     return _read_entries(where, size, read)
 
 

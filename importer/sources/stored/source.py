@@ -32,7 +32,9 @@ from store.tensorblob import GLOBAL_SCALE, PARTS, SCALE, BlobTensor, read_header
 from store.tensorfile import Header
 from store.text import printable
 
-_TAKEN: Final = frozenset({MediaType.TENSOR, MediaType.QUALITY, *WHOLE_TYPES})
+_TAKEN: Final = frozenset(
+    {MediaType.TENSOR, MediaType.QUALITY, MediaType.IMATRIX, *WHOLE_TYPES}
+)
 _WORD: Final = 32
 _NOT_TAKEN: Final = "of the model's use, which is not taken over"
 _NO_DTYPE: Final = "BF16"

@@ -44,7 +44,7 @@ def test_a_chunk_and_its_values_are_small(target, decoder):
     transcoder = transcoder_for(target, decoder)
     layout = [(0, part.nbytes) for part in transcoder.parts(SHAPE)]
 
-    chunks = list(_cut(None, transcoder, [_Source(SHAPE, extents(decoder))], layout, SIZE))
+    chunks = list(_cut(None, [transcoder], [_Source(SHAPE, extents(decoder))], layout, SIZE))
 
     assert [chunk.elements.start for chunk in chunks[1:]] == [
         chunk.elements.stop for chunk in chunks[:-1]

@@ -13,7 +13,7 @@ from importer.codecs.kernels.compiled.jit import Array, Flag, jit
 from importer.codecs.kernels.compiled.lanes import columns
 from importer.codecs.kernels.compiled.turned import GROUPS
 
-_STATES: Final = 16
+_STATES: Final = 17
 (
     SCALE,
     BIAS,
@@ -31,30 +31,45 @@ _STATES: Final = 16
     FIRST_BIAS,
     FIRST_ERROR,
     ERROR,
+    MASS,
 ) = range(0, _STATES * GROUPS, GROUPS)
 """Where the numbers of the groups begin, one after the other."""
 
 
 @jit
 def begin(
-    values: Array, state: Array, is_symmetric: Flag, largest: np.float32, left: Array
+    values: Array,
+    weights: Array | None,
+    state: Array,
+    is_symmetric: Flag,
+    largest: np.float32,
+    left: Array,
 ) -> None:
     """Find what all candidates need."""
     width = columns(values, 32, 2)
     smallest = np.float32(np.float32(1) / largest)
-    size = np.float32(values.shape[0])
     for g in range(width):
         value = values[0, g]
-        state[CENTER + g], state[HIGH + g], state[LOW + g] = value, value, value
+        state[HIGH + g], state[LOW + g] = value, value
+        if weights is None:
+            state[CENTER + g], state[MASS + g] = value, np.float32(values.shape[0])
+        else:
+            state[CENTER + g] = np.float32(weights[0, g] * value)
+            state[MASS + g] = weights[0, g]
     for i in range(1, values.shape[0]):
         for g in range(width):
             value = values[i, g]
-            state[CENTER + g] = np.float32(state[CENTER + g] + value)
+            if weights is None:
+                state[CENTER + g] = np.float32(state[CENTER + g] + value)
+            else:
+                weighted = np.float32(weights[i, g] * value)
+                state[CENTER + g] = np.float32(state[CENTER + g] + weighted)
+                state[MASS + g] = np.float32(state[MASS + g] + weights[i, g])
             state[HIGH + g] = max(state[HIGH + g], value)
             state[LOW + g] = min(state[LOW + g], value)
     for g in range(width):
         high, low = state[HIGH + g], state[LOW + g]
-        center = np.float32(state[CENTER + g] / size)
+        center = np.float32(state[CENTER + g] / state[MASS + g])
         state[CENTER + g] = center if is_symmetric is None else np.float32(0)
         # Where both are the same, nothing is found, and nothing is lost.
         inside = max(abs(high), abs(low)) < largest and (high - low > smallest or high == low)

@@ -21,6 +21,7 @@ from importer.codecs.kernels.compiled.affine_first import (
     GAIN,
     HIGH,
     LOW,
+    MASS,
     PRODUCT,
     RECIPROCAL,
     SCALE,
@@ -36,7 +37,7 @@ from importer.codecs.kernels.compiled.extremes import find_keys, join_spans
 from importer.codecs.kernels.compiled.floats import narrow, widen
 from importer.codecs.kernels.compiled.jit import Array, Flag, jit
 from importer.codecs.kernels.compiled.lanes import blocks, columns, pack
-from importer.codecs.kernels.compiled.turned import turn
+from importer.codecs.kernels.compiled.turned import turn, turn_weights
 
 _ROUNDER: Final = np.float32(2**23)
 """Added to a float32 between 0 and 2 ** 22, leaves the nearest integer in the low bits."""
@@ -45,6 +46,7 @@ _ROUNDER: Final = np.float32(2**23)
 @jit
 def encode(
     source: Array,
+    importance: Array | None,
     spans: Array,
     is_half: Flag,
     is_wide: Flag,
@@ -62,6 +64,7 @@ def encode(
     sweeps: int,
     keys: Array,
     values: Array,
+    weights: Array | None,
     state: Array,
     codes: Array,
     lanes: Array,
@@ -74,10 +77,13 @@ def encode(
     """Quantize groups; arrays are those of `affine.encode`.
 
     Args:
+        importance: weights of each group of a row of the tensor, where `source` begins with a
+            row; None where all are 1.
         largest: of the reference, as `zero` and `candidates` are.
         behind: of `percentile`, as `share` is; 0 or 1.
         largest_bias: that the dtype can hold.
-        values: scratch of shape (group size, GROUPS), as `state` for the numbers of groups is.
+        values: scratch of shape (group size, GROUPS), as `weights` is, unless all are 1, and
+            `state` for the numbers of groups is.
         left: 1 for each group that the search does not take.
     """
     group_words = source.shape[1] * bits // 32
@@ -97,7 +103,9 @@ def encode(
             high, low, is_half, is_wide, last_code, smallest_step, scale, bias, left[part]
         )
         turn(block, is_half, is_wide, values)
-        begin(values, state, is_symmetric, largest, left[part])
+        if importance is not None and weights is not None:
+            turn_weights(importance, first, len(block), weights)
+        begin(values, weights, state, is_symmetric, largest, left[part])
         if is_clipped is not None:
             find_percentiles(values, state, behind, share)
             cover(values, state, last_code, smallest_step)
@@ -106,13 +114,13 @@ def encode(
         round_first(values, state, is_half, is_wide)
         for i in range(candidates.shape[0]):
             _cut(values, state, candidates[i, 0], candidates[i, 1], is_symmetric, zero)
-            _add_codes(values, state, last_code, is_symmetric, zero)
+            _add_codes(values, weights, state, last_code, is_symmetric, zero)
             _take_better(values, state, is_symmetric, zero)
         for _ in range(sweeps):
             _continue(values, state)
-            _add_codes(values, state, last_code, is_symmetric, zero)
+            _add_codes(values, weights, state, last_code, is_symmetric, zero)
             _take_better(values, state, is_symmetric, zero)
-        _finish(values, state, is_half, is_wide, last_code, largest_bias)
+        _finish(values, weights, state, is_half, is_wide, last_code, largest_bias)
         for i in range(len(block)):
             scales[first + i] = narrow(state[SCALE + i], is_half, is_wide)
             biases[first + i] = narrow(state[BIAS + i], is_half, is_wide)
@@ -152,7 +160,12 @@ def _continue(values: Array, state: Array) -> None:
 
 @jit
 def _add_codes(
-    values: Array, state: Array, last_code: np.float32, is_symmetric: Flag, zero: np.float32
+    values: Array,
+    weights: Array | None,
+    state: Array,
+    last_code: np.float32,
+    is_symmetric: Flag,
+    zero: np.float32,
 ) -> None:
     """Sum over the codes that a line gives."""
     width = columns(values, 32, 2)
@@ -167,10 +180,13 @@ def _add_codes(
             code = np.float32(np.float32(value - state[BIAS + g]) * state[RECIPROCAL + g])
             code = np.float32(_nearest(code, last_code) - zero)
             centered = np.float32(value - state[CENTER + g])
+            weighted = code
+            if weights is not None:
+                weighted = np.float32(weights[i, g] * code)
             if is_symmetric is None:
-                state[TOTAL + g] = np.float32(state[TOTAL + g] + code)
-            state[SQUARES + g] = np.float32(state[SQUARES + g] + np.float32(code * code))
-            product = np.float32(code * centered)
+                state[TOTAL + g] = np.float32(state[TOTAL + g] + weighted)
+            state[SQUARES + g] = np.float32(state[SQUARES + g] + np.float32(weighted * code))
+            product = np.float32(weighted * centered)
             state[PRODUCT + g] = np.float32(state[PRODUCT + g] + product)
 
 
@@ -184,14 +200,13 @@ def _nearest(code: np.float32, last_code: np.float32) -> np.float32:
 @jit
 def _take_better(values: Array, state: Array, is_symmetric: Flag, zero: np.float32) -> None:
     """Fit a line through the codes that were summed, and keep it where it gains more."""
-    size = np.float32(values.shape[0])
     for g in range(columns(values, 32, 2)):
         total, product = state[TOTAL + g], state[PRODUCT + g]
-        spread = np.float32(np.float32(total * total) / size)
+        spread = np.float32(np.float32(total * total) / state[MASS + g])
         variance = np.float32(state[SQUARES + g] - spread)
         scale = np.float32(product / variance)
         gained = np.float32(scale * product)
-        shift = np.float32(scale * np.float32(total / size))
+        shift = np.float32(scale * np.float32(total / state[MASS + g]))
         bias = np.float32(state[CENTER + g] - shift)
         if is_symmetric is not None:
             bias = np.float32(np.float32(-zero) * scale)
@@ -204,6 +219,7 @@ def _take_better(values: Array, state: Array, is_symmetric: Flag, zero: np.float
 @jit
 def _finish(
     values: Array,
+    weights: Array | None,
     state: Array,
     is_half: Flag,
     is_wide: Flag,
@@ -214,13 +230,13 @@ def _finish(
     width = columns(values, 32, 2)
     for g in range(width):
         state[SCALE + g], state[BIAS + g] = state[FIRST_SCALE + g], state[FIRST_BIAS + g]
-    _add_errors(values, state, last_code)
+    _add_errors(values, weights, state, last_code)
     for g in range(width):
         state[FIRST_ERROR + g] = state[ERROR + g]
         scale, bias = state[BEST_SCALE + g], state[BEST_BIAS + g]
         state[SCALE + g] = widen(narrow(scale, is_half, is_wide), is_half, is_wide)
         state[BIAS + g] = widen(narrow(bias, is_half, is_wide), is_half, is_wide)
-    _add_errors(values, state, last_code)
+    _add_errors(values, weights, state, last_code)
     for g in range(width):
         scale, bias = state[SCALE + g], state[BIAS + g]
         better = state[ERROR + g] < state[FIRST_ERROR + g] and scale != np.float32(0)
@@ -233,7 +249,9 @@ def _finish(
 
 
 @jit
-def _add_errors(values: Array, state: Array, last_code: np.float32) -> None:
+def _add_errors(
+    values: Array, weights: Array | None, state: Array, last_code: np.float32
+) -> None:
     """Sum the squared errors of the codes that a line gives."""
     width = columns(values, 32, 2)
     for g in range(width):
@@ -245,7 +263,10 @@ def _add_errors(values: Array, state: Array, last_code: np.float32) -> None:
             code = np.float32(np.float32(value - bias) * state[RECIPROCAL + g])
             product = np.float32(_nearest(code, last_code) * scale)
             error = np.float32(value - np.float32(product + bias))
-            state[ERROR + g] = np.float32(state[ERROR + g] + np.float32(error * error))
+            weighted = error
+            if weights is not None:
+                weighted = np.float32(weights[i, g] * error)
+            state[ERROR + g] = np.float32(state[ERROR + g] + np.float32(weighted * error))
 
 
 @jit

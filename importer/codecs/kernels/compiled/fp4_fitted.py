@@ -20,7 +20,7 @@ from importer.codecs.kernels.compiled.magnitudes import (
     e8m0_scales,
     find_largest,
 )
-from importer.codecs.kernels.compiled.turned import GROUPS, turn
+from importer.codecs.kernels.compiled.turned import GROUPS, turn, turn_weights
 
 _STATES: Final = 6
 _BASE, _BYTE, _SCALE, _RECIPROCAL, _ERROR, _LEAST = range(0, _STATES * GROUPS, GROUPS)
@@ -30,6 +30,7 @@ _CODES_PER_WORD: Final = 8
 @jit
 def encode(
     source: Array,
+    importance: Array | None,
     is_half: Flag,
     is_wide: Flag,
     is_nvfp4: Flag,
@@ -40,6 +41,7 @@ def encode(
     last_byte: np.float32,
     sizes: Array,
     values: Array,
+    weights: Array | None,
     state: Array,
     codes: Array,
     lanes: Array,
@@ -50,9 +52,11 @@ def encode(
     """Quantize groups; arrays are those of `fp4.encode`.
 
     Args:
+        importance: as for `affine_fitted.encode`.
         middles: for quotients of F32.
         shifts: of the reference, as float32, as `last_byte` is.
-        values: scratch of shape (group size, GROUPS), as `state` for the numbers of groups is.
+        values: scratch of shape (group size, GROUPS), as `weights` is, unless all are 1, and
+            `state` for the numbers of groups is.
     """
     group_words = source.shape[1] // _CODES_PER_WORD
     divisors = state[_SCALE:_RECIPROCAL]
@@ -66,12 +70,14 @@ def encode(
         else:
             e4m3_scales(sizes, is_half, is_wide, scales[part])
         turn(block, is_half, is_wide, values)
+        if importance is not None and weights is not None:
+            turn_weights(importance, first, len(block), weights)
         for i in range(len(block)):
             state[_BASE + i] = np.float32(scales[first + i])
             state[_BYTE + i] = state[_BASE + i]
             state[_LEAST + i] = np.float32(np.inf)
         for i in range(shifts.size):
-            _try(values, state, shifts[i], last_byte, is_nvfp4)
+            _try(values, weights, state, shifts[i], last_byte, is_nvfp4)
         for i in range(len(block)):
             scales[first + i] = np.uint8(np.uint32(state[_BYTE + i]))
         find_divisors(scales[part], is_nvfp4, divisors)
@@ -81,7 +87,12 @@ def encode(
 
 @jit
 def _try(
-    values: Array, state: Array, shift: np.float32, last_byte: np.float32, is_nvfp4: Flag
+    values: Array,
+    weights: Array | None,
+    state: Array,
+    shift: np.float32,
+    last_byte: np.float32,
+    is_nvfp4: Flag,
 ) -> None:
     """Take a byte where its sum of squared errors is less."""
     width = columns(values, 32, 2)
@@ -99,7 +110,10 @@ def _try(
             size = abs(values[i, g])
             quotient = np.float32(size / state[_RECIPROCAL + g])
             error = np.float32(size - np.float32(_magnitude(quotient) * state[_SCALE + g]))
-            state[_ERROR + g] = np.float32(state[_ERROR + g] + np.float32(error * error))
+            weighted = error
+            if weights is not None:
+                weighted = np.float32(weights[i, g] * error)
+            state[_ERROR + g] = np.float32(state[_ERROR + g] + np.float32(weighted * error))
     for g in range(width):
         byte = np.float32(state[_BASE + g] + shift)
         byte = min(max(byte, np.float32(0)), last_byte)

@@ -24,3 +24,21 @@ def turn(source: Array, is_half: Flag, is_wide: Flag, values: Array) -> None:
     for group in range(source.shape[0]):
         for i in range(length):
             values[i, group] = widen(source[group, i], is_half, is_wide)
+
+
+@jit
+def turn_weights(rows: Array, first: int, count: int, weights: Array) -> None:
+    """Put the weights of each group into a column.
+
+    Args:
+        rows: the weights of a row of the tensor, one group after the other.
+        first: number of the first group, counted from the beginning of a row.
+        count: of groups.
+    """
+    length = columns(rows, 16, 8)
+    row = first % rows.shape[0]
+    for group in range(count):
+        for i in range(length):
+            weights[i, group] = rows[row, i]
+        row += 1
+        row = row if row < rows.shape[0] else 0
