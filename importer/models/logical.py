@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from importer.sources.stored.source import read_stored
 from importer.sources.stored.tensors import StoredTensor
@@ -17,7 +17,8 @@ def logical_tensors(
 ) -> tuple[list[StoredTensor], bool]:
     """Return the tensors that a model stands for, and whether all of them are understood.
 
-    A packed tensor has the layer of the first of its arrays, and the bytes of all.
+    A packed tensor has the layer of the first of its arrays, and the bytes of all. Of an array
+    that is part of another it has that part.
 
     Args:
         store: that has the model.
@@ -41,18 +42,12 @@ def _logical(tensor: SourceTensor, arrays: dict[str, StoredTensor]) -> StoredTen
     whole = arrays.get(tensor.name)
     if whole is not None and (tensor.is_plain or whole.quant is not None):
         return whole
-    parts = list(_parts(tensor, arrays))
-    first = parts[0]
-    return first._replace(
+    first = next(tensor.stored())
+    return arrays[first.name]._replace(
         name=tensor.name,
         dtype=tensor.dtype,
         shape=tensor.shape,
         quant=tensor.stored_as or None,
         group_size=None,
-        nbytes=sum(part.nbytes for part in parts),
+        nbytes=tensor.nbytes,
     )
-
-
-def _parts(tensor: SourceTensor, arrays: dict[str, StoredTensor]) -> Iterator[StoredTensor]:
-    for part in tensor.stored():
-        yield arrays[part.name]

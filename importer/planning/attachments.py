@@ -17,7 +17,7 @@ from importer.sources.carried import Role
 from importer.sources.file import SourceFile
 from importer.sources.inventory import Inventory
 from importer.sources.selection import MODULES, PIPELINE_INDEXES
-from importer.sources.tensor import SourceTensor
+from importer.sources.tensor import SourceTensor, StoredArray
 from store import MediaType
 from store.errors import InputError, UnsupportedError
 from store.text import printable
@@ -82,10 +82,15 @@ def attach(plan: Plan, role: Role, inventory: Inventory) -> Plan:
 
 
 def _tensor(tensor: SourceTensor, role: Role) -> TensorPlan:
-    arrays = tuple(array._replace(file=_below(array.file, role)) for array in tensor.arrays)
+    arrays = tuple(_carried(array, role) for array in tensor.arrays)
     source = tensor._replace(name=f"{role}.{tensor.name}", arrays=arrays, component="")
     decision = Decision(None, PLAIN.rules[0], "of a model that this one carries")
     return TensorPlan.of(source.name, source.shape, (source,), decision)
+
+
+def _carried(array: StoredArray, role: Role) -> StoredArray:
+    whole = None if array.whole is None else _carried(array.whole, role)
+    return array._replace(file=_below(array.file, role), whole=whole)
 
 
 def _below(file: SourceFile, role: Role) -> SourceFile:

@@ -75,7 +75,7 @@ def make_plan(
             tensors.append(TensorPlan.of(tensor.name, tensor.shape, (source,), decision))
         else:  # what a scheme made of several arrays stays those arrays
             for one in tensor.stored():
-                # Several weights of a graph may have one array of zero points.
+                # Several weights may have one array of zero points, or of scales.
                 if one.name not in arrays:
                     plan = TensorPlan.of(one.name, one.shape, (one,), decision)
                     tensors.append(plan._replace(part_of=tensor))

@@ -22,6 +22,8 @@ class StoredArray(NamedTuple):
         offset: of the first byte in the file.
         nbytes: of the data.
         decoder: reads the elements where they are not there one after the other.
+        whole: the array in the file that this is a part of, where it is one: the scales of
+            all experts may be one array.
     """
 
     name: str
@@ -31,6 +33,7 @@ class StoredArray(NamedTuple):
     offset: int
     nbytes: int
     decoder: Decoder | None = None
+    whole: StoredArray | None = None
 
     @property
     def extent(self) -> Extent:
@@ -105,9 +108,9 @@ class SourceTensor(NamedTuple):
         return self.arrays[0].file
 
     def stored(self) -> Iterator[SourceTensor]:
-        """Give each array as a tensor of its own, as it is stored."""
+        """Give each array as a tensor of its own, as it is stored; of a part the whole."""
         for array in self.arrays:
-            yield SourceTensor.plain(array, self.component)
+            yield SourceTensor.plain(array.whole or array, self.component)
 
 
 @functools.cache

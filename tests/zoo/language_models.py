@@ -49,6 +49,8 @@ MAMBA_HEADS = {
 FLOAT8_BLOCKS = {
     "quantizer": ("FineGrainedFP8Config", {"weight_block_size": (16, 16)}),
     "scheme": "fp8-block",
+    "block": (16, 16),
+    "float32": ("*_scale_inv",),
 }
 
 DENSE = {
@@ -104,11 +106,13 @@ DENSE = {
     "bitnet": Model("BitNetForCausalLM", GQA),
     # Four weights in a byte.
     "bitnet-packed": Model(
-        "BitNetForCausalLM", GQA, quantizer=("BitNetQuantConfig", {}), scheme="bitnet"
+        "BitNetForCausalLM",
+        GQA,
+        quantizer=("BitNetQuantConfig", {}),
+        scheme="bitnet",
+        is_refused=True,
     ),
-    "llama-float8-blocks": Model(
-        "LlamaForCausalLM", GQA, **SHARDED, **FLOAT8_BLOCKS, float32=("*_scale_inv",)
-    ),
+    "llama-float8-blocks": Model("LlamaForCausalLM", GQA, **SHARDED, **FLOAT8_BLOCKS),
     # Cast, without any scale, as many a file for image generators: nothing to unpack.
     "llama-float8": Model("LlamaForCausalLM", GQA, dtype="float8_e4m3fn"),
     "llama-float64": Model("LlamaForCausalLM", GQA, dtype="float64"),
@@ -124,9 +128,10 @@ MIXTURES = {
     "qwen3-moe": Model("Qwen3MoeForCausalLM", FINE, **SHARDED),
     # More experts than one digit counts: `10` sorts before `2`.
     "qwen3-moe-twelve": Model("Qwen3MoeForCausalLM", FINE | {"num_experts": 12}, **F16),
-    "qwen3-moe-float8-blocks": Model(
-        "Qwen3MoeForCausalLM", FINE, **FLOAT8_BLOCKS, float32=("*_scale_inv",)
-    ),
+    "qwen3-moe-float8-blocks": Model("Qwen3MoeForCausalLM", FINE, **FLOAT8_BLOCKS),
+    # Under the names of projections that the Hub has, and as the library holds them.
+    "mixtral-float8-blocks": Model("MixtralForCausalLM", LOCAL, **FLOAT8_BLOCKS),
+    "mixtral-fused-float8": Model("MixtralForCausalLM", LOCAL, original=False, **FLOAT8_BLOCKS),
     "deepseek-v2": Model(
         "DeepseekV2ForCausalLM", MLA | {"topk_method": "group_limited_greedy"}, **SHARDED
     ),

@@ -361,6 +361,59 @@ def fp8_blocks(directory, hidden, kind="F32"):
     note(directory, found)
 
 
+def fp8_experts(directory, hidden, block=16, *, is_split=True):
+    """Experts in FP8 as transformers saves them, and what it decodes.
+
+    Where it splits the weights, their scales stay stacked; else both are. With blocks of more
+    rows than an expert's gate, gate and up have a row of scales each.
+    """
+    from transformers import FineGrainedFP8Config, Qwen3MoeConfig, Qwen3MoeForCausalLM
+    from transformers.integrations.finegrained_fp8 import Fp8Dequantize, FP8Experts
+    from transformers.quantizers import AutoHfQuantizer
+
+    sizes = {"num_experts": 3, "moe_intermediate_size": hidden // 2, "head_dim": hidden // 4}
+    model = Qwen3MoeForCausalLM(
+        Qwen3MoeConfig(
+            hidden_size=hidden,
+            intermediate_size=hidden,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            num_hidden_layers=1,
+            vocab_size=64,
+            tie_word_embeddings=True,
+            **sizes,
+        )
+    )
+    config = FineGrainedFP8Config(weight_block_size=(block, block))
+    quantizer = AutoHfQuantizer.from_config(config, pre_quantized=True)
+    quantizer.quantization_config.dequantize = False
+    quantizer._process_model_before_weight_loading(model)
+    model.to_empty(device="cpu")
+    model.config.quantization_config = config
+    model.hf_quantizer = quantizer
+    generator = torch.Generator().manual_seed(FIXED)
+    with torch.no_grad():
+        for name, value in model.state_dict().items():
+            made = torch.randn(value.shape, generator=generator)
+            value.copy_(made.abs() + 0.01 if name.endswith("scale_inv") else made)
+    model.save_pretrained(directory, save_original_format=is_split)
+    decode = Fp8Dequantize(quantizer)._dequantize_one
+    found = {}
+    for name, module in model.named_modules():
+        if isinstance(module, FP8Experts):
+            both = decode(module.gate_up_proj, module.gate_up_proj_scale_inv)
+            gates, ups = both.chunk(2, dim=1)
+            downs = decode(module.down_proj, module.down_proj_scale_inv)
+            if not is_split:
+                found |= {f"{name}.gate_up_proj": both, f"{name}.down_proj": downs}
+                continue
+            for ends, these in (("gate_proj", gates), ("up_proj", ups), ("down_proj", downs)):
+                found |= {f"{name}.{n}.{ends}.weight": one for n, one in enumerate(these)}
+        elif hasattr(module, "weight_scale_inv"):
+            found[f"{name}.weight"] = decode(module.weight, module.weight_scale_inv)
+    note(directory, found)
+
+
 def gpt_oss(directory, hidden):
     """Blocks of MXFP4 of any bits, as GPT-OSS has them, and what transformers decodes."""
     from transformers.integrations.mxfp4 import convert_moe_packed_tensors
@@ -403,6 +456,8 @@ def main(directory, hidden=32, *only):
         **{name: (lambda one, name=name: modelopt(one, name, hidden)) for name in MODELOPT},
         "hf-fp8-block": lambda one: fp8_blocks(one, hidden),
         "hf-fp8-ue8m0": lambda one: fp8_blocks(one, hidden, "E8M0"),
+        "hf-fp8-experts": lambda one: fp8_experts(one, hidden),
+        "hf-fp8-experts-fused": lambda one: fp8_experts(one, hidden, 32, is_split=False),
         "gpt-oss": lambda one: gpt_oss(one, hidden),
     }
     for name, make in jobs.items():

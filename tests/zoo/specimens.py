@@ -20,6 +20,8 @@ class Specimen:
         imported: the variant to import.
         float32: patterns of tensors that stay float32, whatever the others are.
         scheme: what ingot calls the quantization of the weights, None where they have none.
+        block: rows and columns of FP8 weights that share a scale, if they have scales.
+        is_refused: whether ingot has to refuse it, by the name of its scheme.
         extras: what else to write, each a key of `make_zoo.EXTRAS`.
     """
 
@@ -29,6 +31,8 @@ class Specimen:
     imported: str | None = None
     float32: tuple[str, ...] = ()
     scheme: str | None = None
+    block: tuple[int, int] | None = None
+    is_refused: bool = False
     extras: tuple[str, ...] = ()
 
 

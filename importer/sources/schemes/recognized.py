@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from importer.sources.dtypes import FP8, is_floating, is_plain
 from importer.sources.schemes.base import Clue
+from importer.sources.schemes.fp8.stacked import place_of
 from store.json import Json
 
 if TYPE_CHECKING:  # `show` recognizes schemes, and starts quickly
@@ -57,8 +58,11 @@ def is_fp8_block(clue: Clue) -> bool:
     """Return whether it is FP8 in blocks, as DeepSeek has it, stacked experts included."""
     if clue.last == "weight_scale_inv":
         return clue.dtypes.get(f"{clue.stem}.weight") in FP8
-    is_experts = clue.dtype in FP8 and clue.last != "weight"
-    return is_experts and f"{clue.name}_scale_inv" in clue.dtypes
+    if clue.dtype not in FP8:
+        return False
+    if clue.last == "weight":
+        return place_of(clue.name, clue.dtypes) is not None
+    return f"{clue.name}_scale_inv" in clue.dtypes
 
 
 def is_modelopt(clue: Clue) -> bool:

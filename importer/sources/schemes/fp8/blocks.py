@@ -67,6 +67,8 @@ def _block(weight: SourceTensor, scale: SourceTensor, declared: Declared) -> tup
     if declared.block is not None:
         if _expected(shape, declared.block) == sizes:
             return declared.block, False
+        if sizes == _halves(shape, declared.block):
+            return (shape[-_MATRIX] // 2, declared.block[1]), False
         if declared.block == (0, 0) and found == ((0, 0), True):
             return found
         words = in_words(declared.block)
@@ -121,3 +123,14 @@ def _expected(shape: Shape, block: Block) -> Shape:
         *shape[:-_MATRIX],
         *(-(-side // wanted) if wanted else 1 for side, wanted in sides),
     )
+
+
+def _halves(shape: Shape, block: Block) -> Shape:
+    """Return the shape of the scales of gate and up in one matrix of fewer rows than a block.
+
+    transformers keeps room for a row of each (`_alloc_expert_proj`), and so knows the height of
+    a block by the number of rows.
+    """
+    expected = _expected(shape, block)
+    is_one = len(shape) == _STACK and expected[-_MATRIX] == 1 and not shape[-_MATRIX] % 2
+    return (shape[0], 2, expected[-1]) if is_one else ()

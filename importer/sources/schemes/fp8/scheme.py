@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from importer.sources.dtypes import FP8
 from importer.sources.schemes.base import Clue
+from importer.sources.schemes.fp8.stacked import stacked_scale
 from store.errors import InputError
 from store.json import Json
 from store.text import printable
@@ -62,15 +63,15 @@ class Fp8:
         return parts.tensors
 
     def _scale_of(self, weight: SourceTensor, parts: Parts) -> SourceTensor | None:
-        if weight.dtype in FP8:
-            pass
-        elif weight.dtype not in {"I8", "U8"}:
+        if weight.dtype not in {*FP8, "I8", "U8"}:
             return None
         if weight.name.endswith(".weight"):
             stem = weight.name.removesuffix(".weight")
             found = [scale for end in self._ends if (scale := parts.get(stem + end))]
         else:
             found = [scale for end in self._after if (scale := parts.get(weight.name + end))]
+        if not found and not self._is_last and (scale := stacked_scale(weight, parts)):
+            found = [scale]
         if weight.dtype not in FP8:
             # Two codes of four bits in a byte, as DeepSeek's experts may have them.
             found = [scale for scale in found if scale.dtype == "F8_E8M0"]

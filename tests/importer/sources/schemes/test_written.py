@@ -101,8 +101,8 @@ def test_nothing_asked_every_byte_stays(store, written):
             assert before[:2] == after[:2]
             assert len(before) == len(after)
         else:
-            for array, content in zip(tensor.arrays, arrays(tensor), strict=True):
-                assert made[array.name] == [content]
+            for one in tensor.stored():
+                assert made[one.name] == arrays(one)
     assert verify(store).findings == ()
     assert compare(store, NAME, source).findings == ()
     kinds = {kind for name, (kind, *_) in types(store).items() if name in expected(written)}
@@ -110,9 +110,27 @@ def test_nothing_asked_every_byte_stays(store, written):
         assert kinds == {OURS[written]}
 
 
+def test_scales_of_all_experts_are_shared_out(store):
+    create(store, WRITTEN / "hf-fp8-experts")
+
+    shown = {one.name: one for one in describe(store, NAME).tensors}
+    up = shown["model.layers.0.mlp.experts.2.up_proj.weight"]
+    assert (up.type_name, up.shape, up.nbytes) == ("fp8 16x16", (16, 32), 16 * 32 + 2 * 4)
+    assert not any("scale_inv" in name for name in shown)
+    assert shown.keys() >= expected("hf-fp8-experts").keys()
+
+
 @pytest.mark.parametrize(
     "written",
-    ["ct-int4-asymmetric", "ct-nvfp4", "gpt-oss", "hf-fp8-block", "mo-int4", "mo-mixed"],
+    [
+        "ct-int4-asymmetric",
+        "ct-nvfp4",
+        "gpt-oss",
+        "hf-fp8-block",
+        "hf-fp8-experts",
+        "mo-int4",
+        "mo-mixed",
+    ],
 )
 @pytest.mark.parametrize("asked", ["repack", "int8", "bf16"])
 def test_a_stored_model_gives_what_its_source_gives(store, written, asked):

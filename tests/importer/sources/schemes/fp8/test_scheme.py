@@ -7,6 +7,7 @@ import math
 import pytest
 
 from importer.sources.inventory import read_inventory
+from store.errors import InputError, UnsupportedError
 from tests.importer.sources.schemes.test_scaled_hostile import source
 
 L = "model.layers.0.mlp.up_proj"
@@ -104,3 +105,55 @@ def test_a_float_with_a_learned_scale_is_plain(tmp_path):
     found = read_inventory(source(tmp_path / "s", tensors, None))
 
     assert [one.name for one in found.tensors] == ["a.weight", "a.weight_scale"]
+
+
+def stacked(projection, scales, weights=((0, (64, 96)), (1, (64, 96)))):
+    """Experts' weights, and beside them the scales of all in one array."""
+    found = {f"{E}.{number}.{projection}.weight": (F8, shape) for number, shape in weights}
+    name = {"w1": "gate_up_proj", "w3": "gate_up_proj"}.get(projection, projection)
+    return {**found, f"{E}.{name}_scale_inv": ("F32", scales)}
+
+
+@pytest.mark.parametrize(
+    ("projection", "scales", "kind", "part"),
+    [
+        ("w1", (2, 4, 3), "fp8 32x32", (0, 24)),
+        ("w3", (2, 4, 3), "fp8 32x32", (24, 24)),
+        ("w3", (2, 2, 3), "fp8 64x32", (12, 12)),
+        ("w3", (2, 1, 3), "fp8 64x32", (0, 12)),
+        ("w3", (2, 1, 1), "fp8", (0, 4)),
+        ("down_proj", (2, 2, 3), "fp8 32x32", (0, 24)),
+        ("up_proj", (2, 2, 3), "fp8 32x32", (0, 24)),
+    ],
+)
+def test_an_expert_has_its_part_of_stacked_scales(tmp_path, projection, scales, kind, part):
+    tensors = stacked(projection, scales)
+    found = read_inventory(source(tmp_path / "s", tensors, None)).tensors
+
+    assert [one.name for one in found] == [name for name in tensors if name.endswith("weight")]
+    for number, tensor in enumerate(found):
+        assert tensor.stored_as == kind
+        begin, nbytes = part
+        _, scale = tensor.arrays
+        whole = scale.whole
+        assert (whole.name, whole.shape) == (list(tensors)[-1], scales)
+        begin += number * whole.nbytes // 2
+        assert (scale.offset - whole.offset, scale.nbytes) == (begin, nbytes)
+
+
+def test_declared_blocks_may_be_higher_than_gate_and_up(tmp_path):
+    scales = ("F32", (2, 2, 1))
+    fused = {f"{E}.gate_up_proj": (F8, (2, 128, 96)), f"{E}.gate_up_proj_scale_inv": scales}
+
+    assert only(tmp_path, fused, DEEPSEEK).stored_as == "fp8 64x128"
+
+
+@pytest.mark.parametrize("scales", [(2, 6), (1, 4, 3), (2, 4, 5)])
+def test_stacked_scales_that_do_not_fit_are_refused(tmp_path, scales):
+    with pytest.raises(InputError, match=r"experts\.[01]\.w1"):
+        read_inventory(source(tmp_path / "s", stacked("w1", scales), None))
+
+
+def test_a_row_of_scales_of_two_weights_is_refused(tmp_path):
+    with pytest.raises(UnsupportedError, match="gate and up of an expert share a row"):
+        read_inventory(source(tmp_path / "s", stacked("w1", (2, 3, 3)), None))
