@@ -207,12 +207,12 @@ def _check_places(where: str, tensors: tuple[TensorInfo, ...], size: int) -> int
         seen.add(tensor.name)
     end, before = 0, ""
     for tensor in sorted(tensors, key=lambda one: (one.offset, one.nbytes)):
-        if not tensor.nbytes:
-            continue
-        if tensor.offset < end:
+        if tensor.nbytes and tensor.offset < end:
             message = f"`{tensor.name}` begins before `{before}` ends"
             malformed(where, message, "E_GGUF_OVERLAP")
-        end, before = tensor.offset + tensor.nbytes, tensor.name
-        if end > size:
-            truncated(where, f"`{before}` ends at byte {end}, the file has {size}")
+        stop = tensor.offset + tensor.nbytes
+        if stop > size:
+            truncated(where, f"`{tensor.name}` ends at byte {stop}, the file has {size}")
+        if tensor.nbytes:
+            end, before = stop, tensor.name
     return end

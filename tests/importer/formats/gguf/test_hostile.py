@@ -216,6 +216,11 @@ ROWS = {
     ),
     "one byte too few": (infos(("t", "F32", (16,), 0), data=bytes(63)), 3, "the file has"),
     "no data": (infos(("t", "F32", (8,), 0), data=b""), 3, "the file has 64"),
+    "an empty tensor behind the end": (
+        infos(("t", "F32", (0, 8), 96), data=bytes(64)),
+        3,
+        "`t` ends at byte",
+    ),
     "two tensors at one place": (
         infos(("a", "F32", (8,), 0), ("b", "F32", (8,), 0)),
         3,
