@@ -56,7 +56,7 @@ def export(
         typer.Argument(
             metavar="DEST",
             help="A directory that does not exist yet, or an empty one; for gguf a file, "
-            "unless it is a split.",
+            "unless it is a split or there is --mmproj.",
         ),
     ],
     to: Annotated[
@@ -92,6 +92,14 @@ def export(
             help="With --to gguf, weigh columns by an importance matrix of llama-imatrix.",
         ),
     ] = None,
+    mmproj: Annotated[
+        bool,
+        typer.Option(
+            "--mmproj",
+            help="With --to gguf, write the vision tower, too, as mmproj-NAME.gguf; DEST is a "
+            "directory.",
+        ),
+    ] = False,
     recipe: Annotated[
         str | None,
         typer.Option(
@@ -157,9 +165,11 @@ def export(
         dtype.value.upper() if dtype else None,
         size,
         imatrix=imatrix,
+        projector=mmproj,
     )
-    if imatrix is not None and to is not Format.GGUF:
-        raise UsageError("`--imatrix` goes with `--to gguf` alone", code="E_USAGE")
+    for flag, is_given in (("--imatrix", imatrix is not None), ("--mmproj", mmproj)):
+        if is_given and to is not Format.GGUF:
+            raise UsageError(f"`{flag}` goes with `--to gguf` alone", code="E_USAGE")
     with contextlib.ExitStack() as stack:
         opened = stack.enter_context(open_store(store, is_durable=not no_fsync))
         listen = stack.enter_context(listening(progress))

@@ -120,6 +120,7 @@ class ExportOptions:
         shard_size: bytes of tensors in a file at most, or None for the format's own.
         name: of the model, for formats that write it down.
         imatrix: path of an importance matrix, or None.
+        projector: whether the part that sees goes along, in a file of its own.
     """
 
     quantize: str | None = None
@@ -129,6 +130,7 @@ class ExportOptions:
     shard_size: int | None = None
     name: str = "model"
     imatrix: str | None = None
+    projector: bool = False
 
 
 class ExportFormat(Protocol):

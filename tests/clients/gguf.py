@@ -15,12 +15,12 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.clients import reference
+from tests.clients import gguf_seeing, reference
 from tests.clients.gguf_models import MODELS, save
 from tests.clients.gguf_reference import LlamaCpp, differences
 
 os.environ["TQDM_DISABLE"] = "1"  # before the converter imports it
-ARCHITECTURES = MODELS if "INGOT_LLAMA_CPP" in os.environ else {}
+ARCHITECTURES = (MODELS | gguf_seeing.MODELS) if "INGOT_LLAMA_CPP" in os.environ else {}
 CONVERTED = ("f32", "f16", "bf16", "q8_0")
 QUANTIZED = ("Q4_0", "Q5_1", "Q2_K", "Q3_K_M", "Q4_K_M", "Q6_K", "IQ4_XS", "TQ2_0", "MXFP4_MOE")
 PRE = {"llama3": "llama-bpe", "qwen2": "qwen2"}
@@ -31,9 +31,13 @@ def check(name, place, ingot):
     """Yield way, number of tensors, how many differ, difference of logits, and problems."""
     source = place / name
     source.mkdir(parents=True)
-    save(name, source)
     build = Path(os.environ.get("INGOT_LLAMA_BUILD", ""))
     llama_cpp = LlamaCpp(Path(os.environ["INGOT_LLAMA_CPP"]), build)
+    if name in gguf_seeing.MODELS:
+        gguf_seeing.save(name, source)
+        yield from (seeing(kind, source, llama_cpp, ingot) for kind in CONVERTED)
+        return
+    save(name, source)
     for kind in CONVERTED:
         expected = place / f"{kind}.gguf"
         llama_cpp.convert(source, expected, kind, PRE.get(MODELS[name][2]))
@@ -70,6 +74,20 @@ def compared(kind, expected, source, llama_cpp, ingot):
         logits, said = distance(source, out, expected.with_name("logits.npy"))
         problems += said
     return f"gguf {kind}", len(names), differ, logits, problems
+
+
+def seeing(kind, source, llama_cpp, ingot):
+    """Export with the vision tower, and compare both files with those of the converter."""
+    name, out = source.name, source.with_name(f"{kind}-ingot")
+    ingot.run("export", source, out, "--to", "gguf", "-q", kind, "--mmproj")
+    pre = PRE.get(gguf_seeing.MODELS[name][1])
+    differ = 0
+    for path, mmproj in ((f"{name}.gguf", False), (f"mmproj-{name}.gguf", True)):
+        expected = llama_cpp.convert(
+            source, source.with_name(f"{kind}-{path}"), kind, pre, mmproj=mmproj
+        )
+        differ += (out / path).read_bytes() != expected.read_bytes()
+    return f"gguf {kind}, mmproj", 2, differ, None, []
 
 
 def split(place, name, llama_cpp, ingot):

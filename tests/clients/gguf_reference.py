@@ -33,7 +33,15 @@ class LlamaCpp:
         self._base = conversion.base.ModelBase
         self._known = conversion.base.TextModel.get_vocab_base_pre
 
-    def convert(self, directory: Path, path: Path, kind: str, pre: str | None = None) -> Path:
+    def convert(
+        self,
+        directory: Path,
+        path: Path,
+        kind: str,
+        pre: str | None = None,
+        *,
+        mmproj: bool = False,
+    ) -> Path:
         """Write a file as convert_hf_to_gguf.py does.
 
         Args:
@@ -42,6 +50,7 @@ class LlamaCpp:
             kind: `f32`, `f16`, `bf16`, `q8_0` or `auto`.
             pre: the name of the way in which the tokenizer cuts text, for one that was trained
                 for a test, and has none of the hashes that the converter knows.
+            mmproj: whether what sees is written, and not the model of text.
         """
         import torch
 
@@ -53,9 +62,10 @@ class LlamaCpp:
             else types.ALL_F32
         )
         hparams = self._base.load_hparams(directory, False)
-        text = self._conversion.ModelType.TEXT
+        types = self._conversion.ModelType
+        part = types.MMPROJ if mmproj else types.TEXT
         cls = self._conversion.get_model_class(
-            self._conversion.get_model_architecture(hparams, text)
+            self._conversion.get_model_architecture(hparams, part), mmproj=mmproj
         )
         if pre is not None:
             self._conversion.base.TextModel.get_vocab_base_pre = lambda *_: pre

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -16,11 +17,18 @@ from importer.exports.gguf.file import Content, Typed, mxfp4_moved
 from importer.exports.gguf.hparams import Hparams
 from importer.exports.gguf.mixing import facts_of, mixed, moved_last
 from importer.exports.gguf.parameters import Metadata, Parameters
+from importer.exports.gguf.projector import projector
 from importer.exports.gguf.provenance import general
 from importer.exports.gguf.requantizing import copied, requantized, whole_files
 from importer.exports.gguf.rules import take_tensors
 from importer.exports.gguf.split import published
-from importer.exports.gguf.tensors import Model, Tensor, is_of_text, ordered
+from importer.exports.gguf.tensors import (
+    Model,
+    Tensor,
+    is_buffer,
+    is_of_text,
+    ordered,
+)
 from importer.exports.gguf.types import ALIASES, FILE_TYPES, FileType, converted_type
 from importer.exports.gguf.vocabulary import Vocabulary
 from importer.exports.gguf.ways import WAYS
@@ -35,7 +43,7 @@ from importer.sources.imatrix import read_imatrix
 from importer.sources.roles import LeftOut
 from importer.sources.tensor import SourceTensor
 from store.errors import UnsupportedError, UsageError
-from store.text import printable
+from store.text import count, printable
 
 _VERSION: Final = 2
 """Of the quantized blocks, which llama.cpp checks."""
@@ -74,7 +82,9 @@ class Gguf:
         config = inventory.configs[""]
         architecture = architecture_of(plan.classification.architecture)
         hparams = Hparams(config, architecture.fixed)
-        sources = ordered(list(_sources(plan, architecture)))
+        every = ordered(list(_sources(plan)))
+        sources = [one for one in every if _is_taken(one, architecture)]
+        seeing = [one for one in every if not is_of_text(one.own_name)]
         wanted = FILE_TYPES[word] if word else _usual(sources)
         tensors = _tensors(architecture, hparams, sources)
         documents = Documents(inventory)
@@ -101,7 +111,12 @@ class Gguf:
             typed = mixed(typed, word, facts_of(metadata), matrix)
             metadata = moved_last(metadata) | keys_of(matrix)
         model = Content(f"{asked.name}.gguf", metadata, typed)
-        return published(asked, model, (), left)
+        if not asked.projector:
+            write = published(asked, model, (), left)
+            return replace(write, lossy=tuple(_unseen(seeing)))
+        kind = _usual_float(seeing) if wanted.is_mixture else wanted
+        other = projector(asked.name, config, documents, seeing, kind)
+        return published(asked, model, (other,), left)
 
 
 def file_type_name(name: str | None) -> str:
@@ -180,8 +195,19 @@ def _check_kind(plan: Plan) -> None:
         )
 
 
-def _sources(plan: Plan, architecture: Architecture) -> Iterator[SourceTensor]:
-    """Yield each tensor of the text model once, packed ones whole, experts apart."""
+def _is_taken(tensor: SourceTensor, architecture: Architecture) -> bool:
+    return is_of_text(tensor.own_name) and tensor.own_name not in architecture.drops
+
+
+def _unseen(sources: Sequence[SourceTensor]) -> Iterator[str]:
+    """Yield what a file of text alone lacks of a model that sees or hears, too."""
+    if sources:
+        name = printable(sources[0].name, 200)
+        yield f"{count(len(sources), 'tensor')} are not of the text model, as `{name}`"
+
+
+def _sources(plan: Plan) -> Iterator[SourceTensor]:
+    """Yield each tensor of the model once but buffers, packed ones whole, experts apart."""
     seen: set[str] = set()
     for one in plan.tensors:
         source = one.part_of or one.sources[0]
@@ -189,8 +215,7 @@ def _sources(plan: Plan, architecture: Architecture) -> Iterator[SourceTensor]:
             continue
         seen.add(source.name)
         for tensor in experts_of(plan.inventory, source):
-            name = tensor.own_name
-            if is_of_text(name) and name not in architecture.drops:
+            if not is_buffer(tensor.own_name):
                 yield tensor
 
 

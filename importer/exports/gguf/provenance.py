@@ -31,24 +31,27 @@ _LARGEST: Final = 1 << 31
 _STACK: Final = 3
 
 
-def general(name: str, documents: Documents, tensors: Sequence[Tensor]) -> Metadata:
+def general(
+    name: str, documents: Documents, tensors: Sequence[Tensor], kind: str = "model"
+) -> Metadata:
     """Return the keys before those of the architecture.
 
     Args:
         name: of the model.
         documents: how text is sampled is in one of them.
         tensors: are counted.
+        kind: of the file, as `general.type` says it.
     """
-    made: Metadata = {"general.type": Value("string", "model")}
+    made: Metadata = {"general.type": Value("string", kind)}
     told = documents.parse(_GENERATION)
-    for key, kind, names in _SAMPLING:
+    for key, number, names in _SAMPLING:
         found = next((told[name] for name in names if name in told), None)
         if isinstance(found, bool) or not isinstance(found, int | float):
             continue
-        if kind == "i32" and (not isinstance(found, int) or abs(found) >= _LARGEST):
+        if number == "i32" and (not isinstance(found, int) or abs(found) >= _LARGEST):
             continue
-        value = found if kind == "i32" else float(found)
-        made[f"general.sampling.{key}"] = Value(kind, value)
+        value = found if number == "i32" else float(found)
+        made[f"general.sampling.{key}"] = Value(number, value)
     made["general.name"] = Value("string", name)
     label = size_label(tensors)
     if label:

@@ -157,10 +157,13 @@ def ordered(sources: Sequence[SourceTensor]) -> list[SourceTensor]:
     )
 
 
+def is_buffer(name: str) -> bool:
+    """Return whether a tensor is computed anew by whoever loads the model."""
+    return name.endswith(_UNUSED)
+
+
 def is_of_text(name: str) -> bool:
-    """Return whether a tensor is of the text model and no buffer."""
-    if name.endswith(_UNUSED):
-        return False
+    """Return whether a tensor is of the text model."""
     return not name.startswith(_SEEN) and not any(part in name for part in _SEEING)
 
 

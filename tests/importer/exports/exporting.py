@@ -13,8 +13,8 @@ from store import ModelName
 def planned(store, dest, to="hf", *, name="m", source=None, **asked):
     """Plan an export of a stored model, or of a source; `asked` are words of the command."""
     words = ("q", "group_size", "recipe", "dtype", "shard_size")
-    matrix = asked.pop("imatrix", None)
-    options = ExportOptions(*(asked.pop(word, None) for word in words), imatrix=matrix)
+    more = {"imatrix": asked.pop("imatrix", None), "projector": asked.pop("projector", False)}
+    options = ExportOptions(*(asked.pop(word, None) for word in words), **more)
     request = ExportRequest(
         source or StoredModel(ModelName.parse(name)),
         dest,
