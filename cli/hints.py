@@ -25,6 +25,17 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "E_CALIBRATE": "`ingot help create` names the ways",
         "E_CALIBRATE_UNUSED": "`--calibrate` and `--symmetric` belong to the type that `-q` "
         "names, or to the types of a recipe",
+        "E_CLUSTER_ADDRESS": "`dask scheduler` prints its address when it starts",
+        "E_CLUSTER_DIED": "Look at the logs of the workers: most often they have too little "
+        "memory; what is made is kept, so run the same command again",
+        "E_CLUSTER_LOST": "Start the scheduler again and run the same command: it goes on",
+        "E_CLUSTER_MISSING": "pip install 'ingot[dask]', here and where the workers run",
+        "E_CLUSTER_PATH": "Source and store must be on file systems that every worker mounts "
+        "under the same path",
+        "E_CLUSTER_SCHEDULER": "Start one with `dask scheduler`, or look at the address and "
+        "the firewall",
+        "E_CLUSTER_VERSION": "Install the same versions on every machine of the cluster",
+        "E_CLUSTER_WORKERS": "Start some with `dask worker ADDRESS`",
         "E_CONFIG": "Fetch the file again: it is damaged, or not the model's",
         "E_DIGEST": "`ingot verify` shows what is damaged",
         "E_DRAFT": "A draft is a directory of a model with `config.json` and safetensors files",

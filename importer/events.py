@@ -86,6 +86,17 @@ class Planned(NamedTuple):
     what: str = "blob"
 
 
+class Distributed(NamedTuple):
+    """The workers of a cluster are about to make what is left.
+
+    Attributes:
+        threads: of all of them.
+    """
+
+    workers: int
+    threads: int
+
+
 class Compiling(NamedTuple):
     """Kernels are being compiled for this machine, which takes seconds, once."""
 
@@ -176,6 +187,7 @@ Event = (
     | Fetched
     | Scanned
     | Planned
+    | Distributed
     | Compiling
     | NoKernels
     | Wrote

@@ -146,6 +146,7 @@ def import_model(
             threads=threads,
             listen=listen,
             allow_nonfinite=plan.recipe.allow_nonfinite,
+            scheduler=request.scheduler,
         )
         written = write(jobs, known=known)
         layers = [layer_of(job, done.ref) for job, done in zip(jobs, written, strict=True)]

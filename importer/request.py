@@ -74,6 +74,7 @@ class ImportRequest(NamedTuple):
         unpack: take tensors out of files that would be kept whole if nothing were asked.
         imatrix: what tells how much columns count where scales are searched for: a file, or
             the digest of one in the store; None for the one that the recipe names, if any.
+        scheduler: address of a Dask cluster whose workers make the blobs, or None.
     """
 
     name: ModelName
@@ -93,6 +94,7 @@ class ImportRequest(NamedTuple):
     draft: Path | None = None
     adapter: Path | None = None
     imatrix: Path | Digest | None = None
+    scheduler: str | None = None
 
     @property
     def takes_apart(self) -> bool:

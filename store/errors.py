@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import errno
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -33,6 +34,11 @@ class IngotError(Exception):
         self.code = code
         self.hint = hint
         self.facts = facts
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # An exception is made again from `args` alone otherwise, which lack the code.
+        state = {**self.__dict__, "facts": dict(self.facts)}
+        return copyreg.__newobj__, (type(self), *self.args), state  # type: ignore[attr-defined]
 
 
 class UsageError(IngotError):

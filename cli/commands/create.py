@@ -15,6 +15,7 @@ from cli.commands.options import (
     NoClobberOpt,
     NoFsyncOpt,
     ProgressOpt,
+    SchedulerOpt,
     StoreOpt,
     memory,
     open_store,
@@ -133,6 +134,7 @@ def create(
     ] = False,
     jobs: JobsOpt = None,
     max_memory: MaxMemoryOpt = None,
+    scheduler: SchedulerOpt = None,
     no_fsync: NoFsyncOpt = False,
     init: InitOpt = False,
     progress: ProgressOpt = Style.AUTO,
@@ -191,6 +193,7 @@ def create(
             draft=given.path(content.draft) if given and content else None,
             adapter=given.path(content.adapter) if given and content else None,
             imatrix=_matrix(imatrix),
+            scheduler=scheduler,
         )
         notes = content.notes if content else ()
         if content and is_derived(request):

@@ -58,6 +58,17 @@ MaxMemoryOpt = Annotated[
         rich_help_panel=RESOURCES,
     ),
 ]
+SchedulerOpt = Annotated[
+    str | None,
+    typer.Option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="Have the workers of a Dask cluster make the blobs: the address of its scheduler, "
+        "such as tcp://10.0.0.1:8786, or its scheduler file. All must see source and store.",
+        rich_help_panel=RESOURCES,
+        show_default=False,
+    ),
+]
 ProgressOpt = Annotated[
     Style,
     typer.Option(

@@ -17,6 +17,7 @@ from importer.events import (
     BlobDone,
     Compared,
     Compiling,
+    Distributed,
     Event,
     Fetched,
     Fetching,
@@ -139,6 +140,7 @@ _NAMES: Final = {
     Fetched: "fetched",
     Scanned: "scanned",
     Planned: "planned",
+    Distributed: "distributed",
     Compiling: "compiling",
     NoKernels: "no_kernels",
     Measuring: "measuring",
@@ -189,7 +191,7 @@ def _tell_interrupted(state: State) -> None:
         talk(f"interrupted while {state.phase}; nothing was changed")
 
 
-def _tell(event: Event) -> None:  # noqa: C901 - one case for each event
+def _tell(event: Event) -> None:  # noqa: C901, PLR0912 - one case for each event
     """Say what should be read wherever progress is shown."""
     match event:
         case ModelBegun(name, number, total):
@@ -208,6 +210,8 @@ def _tell(event: Event) -> None:  # noqa: C901 - one case for each event
             in_all = f" ({size(nbytes)})" if not present else ""
             if present < blobs:
                 talk(f"writing {count(blobs - present, what)}{in_all}")
+        case Distributed(workers, threads):
+            talk(f"using {count(workers, 'worker')} with {count(threads, 'thread')}")
         case Compiling():
             talk("compiling kernels, once")
         case NoKernels(reason):

@@ -16,6 +16,7 @@ from store.writer import Writer
 if TYPE_CHECKING:  # an import that finds everything in the store makes nothing
     from importer.engine.make import Made, MakeJob
     from importer.engine.reuse import Fingerprint
+    from store.status import Status
 
 _AT_ONCE: Final = 256
 """Blobs that are reused under one lock, which gc waits for: that takes 5 ms."""
@@ -87,6 +88,27 @@ class Ledger:
         self.reuse.note(job.plan, made.fingerprints, made.ref)
         self.done[job.number] = Written(made.ref, outcome)
         self.tell(BlobDone(job.plan.name, made.ref.size, outcome))
+
+    def adopt(
+        self, number: int, made: Made, outcome: CommitOutcome, status: Status | None
+    ) -> None:
+        """Take over a blob that another writer has put into the store and still holds.
+
+        Where it is gone all the same, the job stays undone.
+
+        Args:
+            status: of the file that it put there, or None where it was not synced.
+        """
+        job = self.jobs[number]
+        assert made.ref.size == job.nbytes, f"{made.ref.size} of {job.nbytes} bytes"
+        if status is not None:
+            self.reuse.saw(made.ref, status)
+        self._writer.reuse([made.ref])  # pins it, so that gc does not take it any more
+        if not self.reuse.is_there(made.ref):
+            return
+        self.reuse.note(job, made.fingerprints, made.ref)
+        self.done[number] = Written(made.ref, outcome)
+        self.tell(BlobDone(job.name, made.ref.size, outcome))
 
     def wrote(self, name: str, nbytes: int) -> None:
         """Tell that so many bytes of a blob were written."""

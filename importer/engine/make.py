@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import xxhash
 
-from importer.codecs.base import Runtime
+from importer.codecs.base import KernelSpec, Runtime
 from importer.codecs.runtime import NUMPY
 from importer.engine.chunks import Chunk
 from importer.engine.reuse import Fingerprint
+from importer.engine.sink import Sink
 from importer.engine.workers import WorkerPool
 from importer.planning.plan import BlobPlan, Job, TensorPlan
 from store import BlobRef
@@ -96,6 +98,26 @@ def make_blob(
         return Made(blob.finish(), fingerprints)
     finally:
         blob.close()
+
+
+def make_into(
+    sink: Sink, job: MakeJob, workers: WorkerPool, runtime: Runtime, tell: Tell
+) -> Made:
+    """Make a blob in a file that `sink` opened for it; a failure leaves no file behind."""
+    try:
+        return make_blob(job, sink.fs, workers, runtime, tell)
+    except BaseException:
+        sink.discard(job.path)
+        raise
+
+
+def kernels_of(job: Job) -> Counter[KernelSpec]:
+    """Return the kernels that make a job fast, with the bytes that each will read."""
+    work: Counter[KernelSpec] = Counter()
+    for tensor in job.tensors if isinstance(job, BlobPlan) else ():
+        for kernel in tensor.transcoder.kernels():
+            work[kernel] += tensor.source_nbytes
+    return work
 
 
 def fingerprint_sources(plan: Job, seed: int, workers: WorkerPool) -> tuple[Fingerprint, ...]:

@@ -14,6 +14,7 @@ from importer.planning.plan import FilePlan, Job, Plan
 from importer.sources.file import Extent, SourceFile
 from store import BlobRef, Store
 from store.memo import Pieces, SourceIdentity
+from store.status import Status
 
 
 class Fingerprint(NamedTuple):
@@ -113,6 +114,14 @@ class Reuse:
                 self._memo.note_piece(*place, found.digest)
         form = self._form(job)
         self._memo.note_product(_key(form, fingerprints), form, ref.digest, ref.size)
+
+    def saw(self, ref: BlobRef, status: Status) -> None:
+        """Remember that this file of a blob was written and synced, by another writer."""
+        self._memo.note(ref.digest, status)
+
+    def is_there(self, ref: BlobRef) -> bool:
+        """Whether the store has a blob, of its size; ask after it was pinned."""
+        return self._store.blobs.holds(ref)
 
     def _form(self, job: Job) -> bytes:
         """Return what decides, besides the bytes of its sources, which blob a job gives."""

@@ -13,11 +13,10 @@ from importer.codecs.runtime import NUMPY, KernelRuntime, prepare
 from importer.engine.committer import Committer
 from importer.engine.executor import Executor, Threads
 from importer.engine.ledger import Ledger
-from importer.engine.make import Made, MakeJob, fingerprint_sources, make_blob
+from importer.engine.make import Made, MakeJob, fingerprint_sources, kernels_of, make_into
 from importer.engine.reuse import Fingerprint
 from importer.engine.workers import WorkerPool
 from importer.events import Compiling, NoKernels
-from importer.planning.plan import BlobPlan, Job
 from store.parallel import Stop
 
 
@@ -76,7 +75,7 @@ class _Schedule:
 
     def make(self) -> None:
         """Make all that is left: first what needs no kernels, while these are loaded."""
-        needs = {number: _kernels(self._ledger.jobs[number]) for number in self._ledger.left}
+        needs = {number: kernels_of(self._ledger.jobs[number]) for number in self._ledger.left}
         plain = [number for number, kernels in needs.items() if not kernels]
         rest = [number for number, kernels in needs.items() if kernels]
         loading = self._load_kernels(needs.values()) if rest else None
@@ -112,20 +111,7 @@ class _Schedule:
 
             def make(job: MakeJob) -> Made:
                 tell = functools.partial(ledger.wrote, job.plan.name)
-                try:
-                    return make_blob(job, sink.fs, self._workers, runtime, tell)
-                except BaseException:
-                    sink.discard(job.path)
-                    raise
+                return make_into(sink, job, self._workers, runtime, tell)
 
             for job, made in self._executor.run(jobs(), make):
                 committer.submit(job, made)
-
-
-def _kernels(job: Job) -> Counter[KernelSpec]:
-    """Return the kernels that make a job fast, with the bytes that each will read."""
-    work: Counter[KernelSpec] = Counter()
-    for tensor in job.tensors if isinstance(job, BlobPlan) else ():
-        for kernel in tensor.transcoder.kernels():
-            work[kernel] += tensor.source_nbytes
-    return work

@@ -21,6 +21,7 @@ def write_blobs(  # noqa: PLR0913 - each is another side of it
     *,
     known: Sequence[BlobRef | None] = (),
     allow_nonfinite: bool = False,
+    scheduler: str | None = None,
 ) -> list[Written]:
     """Write every blob and file of a plan; return what became of each, in the plan's order.
 
@@ -37,14 +38,20 @@ def write_blobs(  # noqa: PLR0913 - each is another side of it
         listen: told of everything.
         known: for each job the blob that the store is known to have, or None.
         allow_nonfinite: quantize tensors with NaNs and infinities, too.
+        scheduler: address of a Dask cluster that makes what is left, or None.
 
     Raises:
+        NetworkError: the cluster cannot be reached, or not any more.
         InputError: the source changed, or has values that its new type cannot hold.
         OSError: reading or writing failed; nothing is published.
     """
     ledger = Ledger(jobs, writer, reuse, listen)
     ledger.take_known(known)
-    if ledger.left:
+    if ledger.left and scheduler is not None:
+        from importer.engine.cluster.distribute import make_on_cluster  # noqa: PLC0415 - 0.5 s
+
+        make_on_cluster(ledger, writer, scheduler, allow_nonfinite=allow_nonfinite)
+    elif ledger.left:
         from importer.engine.schedule import make_left  # noqa: PLC0415 - 5 ms, often not needed
 
         make_left(ledger, threads, allow_nonfinite=allow_nonfinite)

@@ -23,12 +23,14 @@ class Identity:
     """What tells whether a file is still the one that was scanned.
 
     Attributes:
+        device: a number that each machine gives for itself; so it decides nothing about the
+            file that another one was told of.
         size: in bytes.
         ctime_ns: when anything about the file changed. A hard link or a chmod during the
             import changes it, too, so it decides only about files of an earlier import.
     """
 
-    device: int
+    device: int = field(compare=False)
     inode: int
     size: int
     mtime_ns: int

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import pickle
 
 import pytest
 
@@ -56,3 +57,14 @@ def test_exit_codes_are_those_that_are_promised():
 def test_want_of_descriptors_has_a_code_of_its_own():
     assert from_os_error(OSError(errno.EMFILE, "too many", "file")).code == "E_EXHAUSTED"
     assert from_os_error(OSError(errno.EIO, "broken", "file")).code == "E_IO"
+
+
+@pytest.mark.parametrize(
+    "kind", [kind for kind in all_errors() if issubclass(kind, IngotError)]
+)
+def test_an_error_is_whole_after_a_journey(kind):
+    error = kind("what", code="E_X", hint="help", facts={"n": 1})
+
+    there = pickle.loads(pickle.dumps(error))
+
+    assert (type(there), str(there), vars(there)) == (kind, "what", vars(error))

@@ -1,0 +1,223 @@
+"""An executor whose jobs run on the workers of a Dask cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from enum import Enum, auto, unique
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from importer.engine.cluster.fitness import View, look, versions
+from store.errors import NetworkError, UsageError
+from store.text import printable
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+_Job = TypeVar("_Job")
+_Result = TypeVar("_Result")
+
+_FIRST_WORKER: Final = 30.0
+"""Seconds to wait for a worker at the start."""
+_NO_WORKER: Final = 300.0
+"""Seconds to wait for one later: those that died may be started again."""
+_LOOK: Final = 1.0
+"""Seconds between two looks at which workers there are."""
+_AHEAD: Final = 2
+"""Jobs for each thread of the cluster that are handed out at a time: one to do, one to follow.
+What is made and not taken yet is bounded so, too."""
+
+
+@unique
+class _End(Enum):
+    END = auto()
+
+
+class Cluster:
+    """Runs jobs on the workers of a cluster; see `Executor`.
+
+    A worker holds what a job made until the next result is asked for: whoever runs jobs takes
+    over meanwhile. Jobs of a worker that dies are run again by another.
+
+    Attributes:
+        workers: that there were at the last look.
+        threads: of all of them.
+    """
+
+    def __init__(self, client: Client, address: str) -> None:
+        """Wait for a worker.
+
+        Raises:
+            NetworkError: none came.
+        """
+        from distributed import KilledWorker  # noqa: PLC0415 - only now it is known to be there
+
+        from importer.engine.cluster.site import NAME, Site  # noqa: PLC0415 - as above
+
+        self._client, self._address = client, address
+        self._deaths: type[Exception] = KilledWorker
+        self._topic = NAME
+        self._expected: View | None = None
+        self._fit: set[str] = set()
+        self.workers = self.threads = 0
+        self._looked = self._seen = 0.0
+        with self._talking():
+            try:
+                client.wait_for_workers(1, timeout=_FIRST_WORKER)
+            except TimeoutError:
+                raise NetworkError(
+                    f"the scheduler at `{printable(address)}` has no worker, waited "
+                    f"{_FIRST_WORKER:.0f} s for one",
+                    code="E_CLUSTER_WORKERS",
+                ) from None
+            client.register_plugin(Site())
+        self._look()
+
+    def check(self, view: View) -> None:
+        """Make sure that all workers, those that come later too, see and run the same.
+
+        Raises:
+            UsageError: one does not; it names the worker, what was expected and found.
+        """
+        self._expected = view
+        self._look()
+
+    def listen(self, heard: Callable[[dict[str, Any]], None]) -> None:
+        """Have messages of workers handed over, in a thread of the client."""
+        with self._talking():
+            self._client.subscribe_topic(self._topic, lambda event: heard(event[1]))
+
+    def run(
+        self, jobs: Iterable[_Job], work: Callable[[_Job], _Result]
+    ) -> Iterator[tuple[_Job, _Result]]:
+        """Yield each job with its result; see `Executor`.
+
+        Raises:
+            NetworkError: the scheduler is gone, all workers are, or a job kills them.
+        """
+        waiting = iter(jobs)
+        running: dict[Future[Any], _Job] = {}
+        done: SimpleQueue[Future[Any]] = SimpleQueue()
+        try:
+            while True:
+                while len(running) < max(1, _AHEAD * self.threads):
+                    job = next(waiting, _End.END)
+                    if job is _End.END:
+                        break
+                    running[self._submit(job, work, done)] = job
+                if not running:
+                    return
+                future = self._next(done)
+                result = self._result(future)
+                yield running[future], result
+                running.pop(future)
+                # The client has what it needs: from now on the worker may let go.
+                del result
+                with self._talking():
+                    future.release()
+        finally:
+            with contextlib.suppress(Exception):
+                if running and self._client.status == "running":
+                    self._client.cancel(list(running))
+
+    def _submit(
+        self, job: _Job, work: Callable[[_Job], _Result], done: SimpleQueue[Future[Any]]
+    ) -> Future[Any]:
+        from importer.engine.cluster.site import perform  # noqa: PLC0415 - it imports Dask
+
+        payload = pickle.dumps((work, job), pickle.HIGHEST_PROTOCOL)
+        with self._talking():
+            future = self._client.submit(perform, payload, key=f"ingot-{uuid.uuid4().hex}")
+            future.add_done_callback(done.put)
+        return future
+
+    def _next(self, done: SimpleQueue[Future[Any]]) -> Future[Any]:
+        while True:
+            if time.monotonic() - self._looked >= _LOOK:
+                self._look()
+            with contextlib.suppress(Empty):
+                return done.get(timeout=_LOOK)
+
+    def _result(self, future: Future[Any]) -> Any:  # noqa: ANN401 - of any job
+        with self._talking():
+            failure = future.exception() if future.status == "error" else None
+            if failure is None:
+                return future.result()
+        if isinstance(failure, self._deaths):
+            raise NetworkError(
+                f"a job killed each of the workers that tried it, the last was "
+                f"{getattr(failure, 'last_worker', 'unknown')!s}",
+                code="E_CLUSTER_DIED",
+            )
+        self._look()  # if it came from a worker that nobody has looked at, this tells more
+        raise failure
+
+    def _look(self) -> None:
+        """See which workers there are, and whether new ones are fit."""
+        with self._talking():
+            threads = self._client.nthreads()
+        now = self._looked = time.monotonic()
+        self.workers, self.threads = len(threads), sum(threads.values())
+        if threads:
+            self._seen = now
+        elif self._seen and now - self._seen > _NO_WORKER:
+            raise NetworkError(
+                f"the scheduler at `{printable(self._address)}` has had no worker for "
+                f"{_NO_WORKER:.0f} s",
+                code="E_CLUSTER_WORKERS",
+            )
+        if self._expected is not None and (fresh := threads.keys() - self._fit):
+            self._check(sorted(fresh), self._expected)
+
+    def _check(self, workers: list[str], expected: View) -> None:
+        here = versions()
+        with self._talking():
+            answers = self._client.run(look, *expected, workers=workers, on_error="return")
+        for worker, answer in sorted(answers.items()):
+            if isinstance(answer, OSError):
+                continue  # it has gone meanwhile
+            if isinstance(answer, Exception):
+                _refuse(worker, "", f"cannot run ingot: {answer}", "E_CLUSTER_VERSION")
+            for name, version in here.items():
+                found = answer["versions"].get(name, "none")
+                if found != version:
+                    text = f"has {_NAMES.get(name, name)} {found}, expected {version} as here"
+                    _refuse(worker, answer["host"], text, "E_CLUSTER_VERSION")
+            if problem := answer["problem"]:
+                _refuse(worker, answer["host"], f"does not fit: {problem}", "E_CLUSTER_PATH")
+            self._fit.add(worker)
+
+    @contextlib.contextmanager
+    def _talking(self) -> Iterator[None]:
+        """Say so when the scheduler is gone, in place of what Dask's client raises then."""
+        try:
+            yield
+        except NetworkError:
+            raise
+        except Exception as error:
+            is_lost = isinstance(error, OSError | TimeoutError | _cancelled())
+            if self._client.status == "running" and not is_lost:
+                raise
+            raise NetworkError(
+                f"the connection to the scheduler at `{printable(self._address)}` was lost; "
+                "what is made is kept",
+                code="E_CLUSTER_LOST",
+            ) from error
+
+
+_NAMES: Final = {"codecs": "revision of the codecs", "python": "Python"}
+
+
+def _refuse(worker: str, host: str, what: str, code: str) -> None:
+    where = f"worker {printable(worker)}" + (f" on {printable(host)}" if host else "")
+    raise UsageError(f"{where} {what}; no blob was begun there", code=code)
+
+
+def _cancelled() -> type[BaseException]:
+    from concurrent.futures import CancelledError  # noqa: PLC0415 - Dask has imported it
+
+    return CancelledError
