@@ -24,6 +24,8 @@ _COMMANDS: Final = MappingProxyType(
         "cp": "cli.commands.models:copy_model",
         "rm": "cli.commands.models:remove_models",
         "sync": "cli.commands.sync:sync",
+        "push": "cli.commands.registry:push",
+        "pull": "cli.commands.registry:pull",
         "export": "cli.commands.export:export",
         "diff": "cli.commands.diff:diff",
         "verify": "cli.commands.verify:verify",

@@ -62,6 +62,7 @@ _MODELS: Final = frozenset(
         ("cp", "source"),
         ("cp", "target"),
         ("rm", "names"),
+        ("push", "name"),
         ("export", "name"),
         ("diff", "a"),
         ("diff", "b"),

@@ -110,6 +110,7 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "E_RECIPE": "`ingot show NAME --recipe` prints a recipe that can be read again",
         "E_RECIPE_TYPE": "Say which: `-q int4 --recipe {recipe}`",
         "E_RECIPE_TYPED": "Leave `-q` out",
+        "E_REGISTRY_PLAIN": "Use https, or allow it with `--insecure`",
         "E_REQUIRES": "Leave REQUIRES out of the Modelfile",
         "E_ROLE_UNUSED": "Leave `--{role}` out",
         "E_RULE": "Such as --rule '*.v_proj=int8/64' or --rule 'lm_head=keep'",

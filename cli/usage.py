@@ -24,10 +24,11 @@ PEERS: Final[Mapping[str, str]] = MappingProxyType(
             ("convert", "quantize", "quantise"),
             "`ingot create NAME SOURCE -q int4` imports and quantizes, `ingot export` converts",
         ),
-        **dict.fromkeys(("pull", "download", "get", "fetch"), _HUB),
         **dict.fromkeys(
-            ("push", "upload"), "ingot does not push yet; `ingot export` writes a directory"
+            ("download", "get", "fetch"),
+            f"{_HUB}; `ingot pull` gets one from a registry",
         ),
+        **dict.fromkeys(("upload", "publish"), "`ingot push NAME HOST/NAMESPACE/MODEL:TAG`"),
         "save": "`ingot export NAME DEST --to hf` writes a model for other programs",
         **dict.fromkeys(("inspect", "info", "describe", "cat"), "`ingot show NAME`"),
         **dict.fromkeys(("images", "models", "dir"), "`ingot list`"),
@@ -48,7 +49,8 @@ PEERS: Final[Mapping[str, str]] = MappingProxyType(
         **dict.fromkeys(("plan", "preview"), f"{_CREATE[:-1]} --dry-run` prints the plan"),
         **dict.fromkeys(("ps", "run", "serve", "stop", "chat", "generate", "start"), _SERVE),
         **dict.fromkeys(
-            ("login", "logout", "auth"), "`hf auth login`, or the variable HF_TOKEN"
+            ("login", "logout", "auth"),
+            "`hf auth login` for the Hugging Face Hub, `docker login HOST` for a registry",
         ),
         "version": "`ingot --version`",
     }

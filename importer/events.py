@@ -71,6 +71,32 @@ class Scanned(NamedTuple):
     nbytes: int
 
 
+class Moving(NamedTuple):
+    """It is known which blobs a model has that goes to or comes from another place.
+
+    Attributes:
+        how: such as `pulling`.
+        place: the other one, such as a registry.
+        nbytes: of all of them.
+    """
+
+    how: str
+    place: str
+    blobs: int
+    nbytes: int
+
+
+class Moved(NamedTuple):
+    """A blob is where it was to go, or was there.
+
+    Attributes:
+        is_new: whether it went there in this run.
+    """
+
+    blob: str
+    is_new: bool
+
+
 class Planned(NamedTuple):
     """Everything is decided; nothing is written yet.
 
@@ -186,6 +212,8 @@ Event = (
     | Received
     | Fetched
     | Scanned
+    | Moving
+    | Moved
     | Planned
     | Distributed
     | Compiling

@@ -38,7 +38,7 @@ class BlobWriter:
     """
 
     def __init__(self, fs: FileSystem, path: Path) -> None:
-        """Open the partial file at `path`, which exists and is empty."""
+        """Open the partial file at `path`; it is empty, or `take_over` comes first."""
         self.path: Final = path
         self.size = 0
         self._fs = fs
@@ -47,6 +47,12 @@ class BlobWriter:
         self._started = 0
         self._mutex = threading.Lock()
         self._placed = 0
+
+    def take_over(self, buffer: memoryview) -> int:
+        """Hash what an earlier writer has left in the file; return how many bytes it is."""
+        self._placed = self._fs.status_of(self._file).size
+        self.hash_placed(self._placed, buffer)
+        return self.size
 
     def reserve(self, nbytes: int) -> None:
         """Reserve disk space for the whole blob.

@@ -149,6 +149,25 @@ class BlobStore:
         self._note(ref.digest)
         return outcome
 
+    def vouch(self, ref: BlobRef, progress: Callable[[int], None] = _silent) -> bool:
+        """Hash a blob that another program may have put here; return whether it is good.
+
+        A good one is made durable, and known to be good from now on. The caller has pinned it.
+        """
+        if not self.holds(ref):
+            return False
+        try:
+            with self.open(ref.digest) as file:
+                seen = self.fs.status_of(file)
+                if self.digest_of(file, progress) != ref.digest:
+                    return False
+                self.fs.sync(file)
+        except IntegrityError:
+            return False  # gone, or no file any more, since we looked
+        if self.fs.is_durable:
+            self.memo.note(ref.digest, seen)
+        return True
+
     def set_aside(self, digest: Digest) -> None:
         """Move what is under a digest's name into quarantine, whatever it is.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import itertools
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,7 +21,8 @@ from store.lock import StoreLock
 from store.manifest import Manifest
 from store.names import ModelName
 from store.origins import Origins
-from store.writer_folder import LOCK, PURPOSE, Pins, WriterId
+from store.partials import Partials
+from store.writer_folder import LOCK, PURPOSE, Pins, WriterId, remove_folder
 
 
 class BlobsGoneError(IntegrityError):
@@ -68,6 +68,7 @@ class Writer:
     Attributes:
         fs: the store's file system.
         folder: in `tmp/`.
+        partials: its partial files.
     """
 
     def __init__(
@@ -94,8 +95,7 @@ class Writer:
         self._lock, self._blobs, self._catalog = lock, blobs, catalog
         self._origins = Origins(fs, blobs.layout)
         self._history = History(fs, blobs.layout)
-        self._partials: dict[Path, File] = {}
-        self._numbers = itertools.count()
+        self.partials: Final = Partials(fs, self.folder, lock)
         self._wanted: frozenset[BlobRef] | None = None
         self._life: File | None = None
         self._pins: Pins | None = None
@@ -129,12 +129,7 @@ class Writer:
         Whoever makes the blob opens the path and writes there alone; then `commit` or
         `discard` it here.
         """
-        path = self.folder / f"{next(self._numbers)}.partial"
-        # Kept open until then: a descriptor that was open before the first write reports every
-        # failure of the kernel to write pages back. One that is opened for the sync might miss
-        # those that happened in between, and would call lost data durable.
-        self._partials[path] = self.fs.create(path)
-        return path
+        return self.partials.open()
 
     def commit(self, path: Path, ref: BlobRef) -> CommitOutcome:
         """Make the partial file at `path` durable and put it into the store.
@@ -146,7 +141,7 @@ class Writer:
         Raises:
             IntegrityError: the file does not have the size of `ref`.
         """
-        file = self._partials.pop(path)
+        file = self.partials.take(path)
         try:
             if self._wanted is not None and ref not in self._wanted:
                 self.fs.unlink(path)
@@ -167,14 +162,7 @@ class Writer:
 
     def discard(self, path: Path) -> None:
         """Give up the partial file at `path`; harmless where it was committed or given up."""
-        file = self._partials.pop(path, None)
-        if file is None:
-            return
-        # What cannot be removed now goes with the folder.
-        with contextlib.suppress(OSError):
-            self.fs.close(file)
-        with contextlib.suppress(OSError):
-            self.fs.unlink(path)
+        self.partials.discard(path)
 
     def reuse(self, refs: Sequence[BlobRef]) -> list[bool]:
         """Pin blobs that the store may have; return for each whether it is known to be good.
@@ -211,13 +199,12 @@ class Writer:
             BlobsGoneError: a blob is no longer there; the name is as it was.
             UsageError: the name differs from an existing one in case alone.
         """
-        number = next(self._numbers)
-        partial = self.folder / f"{number}.manifest"
+        partial = self.partials.path(".manifest")
         data = manifest.to_bytes()
         write_small(self.fs, partial, data)
         digest = Digest.of(data)
         del data  # 30 MB for 100 000 tensors
-        partial_origin = self.folder / f"{number}.origin"
+        partial_origin = self.partials.path(".origin")
         if origin is not None and not self._origins.has(digest, origin):
             self._origins.write(partial_origin, origin)
         self.sync()
@@ -241,7 +228,7 @@ class Writer:
         Raises:
             BlobsGoneError: gc or another program has removed blobs of it; nothing was set.
         """
-        partial = self.folder / f"{next(self._numbers)}.manifest"
+        partial = self.partials.path(".manifest")
         # The lock is held from reading one name to publishing the other: no pins needed.
         with self._lock.shared():
             found = self._catalog.get(source)
@@ -255,11 +242,10 @@ class Writer:
             return
         if self._pins is not None:
             self._pins.close()
-        for path in list(self._partials):
-            self.discard(path)
         # Under the shared lock: gc must not meet a folder half removed.
         with contextlib.suppress(OSError, IngotError), self._lock.shared():
-            self._remove_folder()
+            if not self.partials.close():
+                remove_folder(self.fs, self.folder)
         if self._life is not None:
             self.fs.close(self._life)
         self._open_writers.remove(self)
@@ -280,13 +266,6 @@ class Writer:
     def _pin(self, refs: Sequence[BlobRef]) -> None:
         assert self._pins is not None, "the folder is not made yet"
         self._pins.add(ref.digest for ref in refs)
-
-    def _remove_folder(self) -> None:
-        names = [name for name, _ in self.fs.entries(self.folder)]
-        # The lock goes last: without it the folder is a dead writer's.
-        for name in sorted(names, key=lambda name: name == LOCK):
-            self.fs.unlink(self.folder / name)
-        self.fs.rmdir(self.folder)
 
 
 def _one_file_system(error: OSError) -> Exception:

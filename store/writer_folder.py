@@ -75,3 +75,12 @@ class Pins:
         """Close the file; the pins hold until the folder goes."""
         if self._file is not None:
             self._fs.close(self._file)
+
+
+def remove_folder(fs: FileSystem, folder: Path) -> None:
+    """Remove the folder of a writer; the caller holds the shared lock, and the writer's own."""
+    names = [name for name, _ in fs.entries(folder)]
+    # The lock goes last: without it the folder is a dead writer's.
+    for name in sorted(names, key=lambda name: name == LOCK):
+        fs.unlink(folder / name)
+    fs.rmdir(folder)

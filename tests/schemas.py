@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from store.fs import FileSystem
 from tests.cli.runner import run
 from tests.importer.builders import MODELS, REPOSITORY, model, write
+from tests.registry.server import RegistryServer
 
 SCHEMAS = REPOSITORY / "docs" / "schemas"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -113,6 +114,7 @@ def corpus(place):  # noqa: PLR0915 - a list of calls
     yield call("a list", "sync", place / "models.toml")
     lock = json.loads((place / "models.toml.lock").read_text())
     yield Printed("lock", "a lock", lock)
+    yield from _registry(place, call)
     yield from _damaged(store, damaged, call)
     yield call("what is removed", "rm", "m", "n")
     yield call("what is freed", "gc", "--dry-run")
@@ -126,6 +128,23 @@ def corpus(place):  # noqa: PLR0915 - a list of calls
                 yield _event(json.loads(line))
     done = run("sync", place / "models.toml", "--progress", "json", "--quiet", store=other)
     yield _event(json.loads(done.stderr.splitlines()[0]))
+
+
+def _registry(place, call):
+    """Yield what push and pull print."""
+    server = RegistryServer()
+    try:
+        reference = f"{server.host}/me/m"
+        yield call("a push", "push", "m", reference, "--dry-run")
+        yield call("a push", "push", "m", reference)
+        yield call("a pull", "pull", reference, "p", "--dry-run")
+        yield call("a pull", "pull", reference, "p")
+        done = run("pull", reference, "--progress", "json", store=place / "pulled")
+        for line in done.stderr.splitlines():
+            if line.startswith("{"):
+                yield _event(json.loads(line))
+    finally:
+        server.stop()
 
 
 def _damaged(store, damaged, call):

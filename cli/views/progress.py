@@ -11,7 +11,17 @@ from typing import Final
 
 from cli.views.console import beside, is_quiet, talk, tell_event, warn
 from cli.views.progress_line import Line
-from cli.views.progress_state import FETCHING, READING, WRITING, State
+from cli.views.progress_state import (
+    COPYING,
+    FETCHING,
+    LOADING,
+    PULLING,
+    PUSHING,
+    READING,
+    SAVING,
+    WRITING,
+    State,
+)
 from cli.views.progress_style import Style
 from importer.events import (
     BlobDone,
@@ -25,6 +35,8 @@ from importer.events import (
     Measured,
     Measuring,
     ModelBegun,
+    Moved,
+    Moving,
     NoKernels,
     Planned,
     Published,
@@ -132,12 +144,13 @@ class _Events:
             tell_event("progress", _document(self._state))
 
 
-_STEPS: Final = (Received, Wrote, BlobDone, Measured, Verified, Compared)
+_STEPS: Final = (Received, Wrote, BlobDone, Moved, Measured, Verified, Compared)
 """Events that come by the thousand; how far it is stands for them."""
 _NAMES: Final = {
     ModelBegun: "model",
     Fetching: "fetching",
     Fetched: "fetched",
+    Moving: "moving",
     Scanned: "scanned",
     Planned: "planned",
     Distributed: "distributed",
@@ -182,11 +195,13 @@ def _how_far(state: State) -> str:
 
 def _tell_interrupted(state: State) -> None:
     again = "run the same command to go on"
-    if state.phase == FETCHING:
+    if state.phase in {FETCHING, PULLING}:
         talk(f"interrupted: what has arrived is kept; {again}")
     elif state.phase == WRITING and state.noun == "blob" and state.items:
         done = f"{state.items_done:,} of {count(state.items, 'blob')}"
         talk(f"interrupted: {done} {'is' if state.items == 1 else 'are'} kept; {again}")
+    elif state.phase in {PUSHING, SAVING, LOADING, COPYING}:
+        talk(f"interrupted while {state.phase}; no name was set; {again}")
     elif state.phase not in {"", READING}:
         talk(f"interrupted while {state.phase}; nothing was changed")
 
@@ -201,6 +216,9 @@ def _tell(event: Event) -> None:  # noqa: C901, PLR0912 - one case for each even
             talk(f"fetching {what} of {printable(source)} at {commit[:_COMMIT_DIGITS]}")
         case Fetched(files, nbytes, seconds):
             talk(f"fetched {count(files, 'file')} ({size(nbytes)}) in {seconds:.1f} s")
+        case Moving(how, place, blobs, nbytes):
+            what = f"{count(blobs, 'blob')} ({size(nbytes)})"
+            talk(f"{how} {what}: {printable(place)}")
         case Scanned(tensors, files, nbytes):
             where = count(files, "file")
             talk(f"scanned {count(tensors, 'tensor')} in {where} ({size(nbytes)})")

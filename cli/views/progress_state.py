@@ -17,6 +17,8 @@ from importer.events import (
     Measured,
     Measuring,
     ModelBegun,
+    Moved,
+    Moving,
     Planned,
     Published,
     Received,
@@ -37,6 +39,11 @@ MEASURING: Final = "measuring"
 VERIFYING: Final = "verifying"
 COMPARING: Final = "comparing"
 PUBLISHING: Final = "publishing"
+PULLING: Final = "pulling"
+PUSHING: Final = "pushing"
+SAVING: Final = "saving"
+LOADING: Final = "loading"
+COPYING: Final = "copying"
 
 
 class State:
@@ -117,7 +124,9 @@ class State:
                 self.name = "compiling kernels, once"
             case Wrote(name, nbytes, is_new):
                 self._moved(name, nbytes, is_new=is_new)
-            case BlobDone():
+            case Moving(how, _, blobs, nbytes):
+                self._enter(how, blobs, nbytes)
+            case BlobDone() | Moved():
                 self.items_done += 1
             case Measuring(tensors, nbytes):
                 self._enter(MEASURING, tensors, nbytes, "tensor")

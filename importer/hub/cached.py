@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from importer.hub.errors import OfflineError, UnreachableError
+from importer.http.ranges import UnreachableError
+from importer.hub.errors import OfflineError
 from importer.hub.files import absent_file, cached_file, needed_of, roles_of
 from importer.hub.repository import HubClient
 from importer.sources.file import SourceFile

@@ -8,29 +8,27 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
+import threading
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Final
+from contextlib import AbstractContextManager, closing, contextmanager
+from typing import Final
 
 from importer.events import Listener, Received, silent
-from importer.hub.errors import UnreachableError, odd_answer, refused, translated
+from importer.http.ranges import (
+    TRIES,
+    Answer,
+    Patience,
+    UnreachableError,
+    first_byte,
+    received,
+)
+from importer.hub.errors import odd_answer, refused, translated
 from importer.hub.repository import HubClient, HubFile
 from store.errors import NetworkError
 from store.parallel import StoppedError
 
-if TYPE_CHECKING:
-    import httpx2
-
-TRIES: Final = 5
-"""In a row that bring no byte, before the transfer is given up."""
-_FIRST_WAIT: Final = 0.25
-"""In seconds; four times as long after each further failure."""
-_LONGEST_WAIT: Final = 8.0
 _REHASH: Final = 1 << 20
 _REPORT_BYTES: Final = 1 << 20
-_PARTIAL: Final = 206
-_RANGE: Final = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
 
 _Tell = Callable[..., None]
 
@@ -160,22 +158,22 @@ def _chunks(
     hub: HubClient, file: HubFile, start: int, end: int, tries: int
 ) -> Generator[bytes]:
     """Yield the bytes from `start` to before `end`, however often the connection breaks."""
-    failures = 0
-    while start < end:
-        try:
-            for chunk in _answer(hub, file, start, end):
-                start += len(chunk)
-                failures = 0
-                yield chunk
-        except UnreachableError:
-            failures += 1
-            if failures >= tries:
-                raise
-            if hub.stop.wait(min(_FIRST_WAIT * 4.0 ** (failures - 1), _LONGEST_WAIT)):
-                raise StoppedError from None
+
+    def cut(position: int) -> UnreachableError:
+        return UnreachableError(
+            f"`{file.path}` ended after {position} of {file.size} bytes",
+            code="E_HUB_CUT",
+            hint="Run the command again: what has arrived is kept",
+        )
+
+    def ask(offset: int) -> AbstractContextManager[Answer]:
+        return _answer(hub, file, offset, end)
+
+    return received(ask, start, end, Patience(tries, hub.stop), cut)
 
 
-def _answer(hub: HubClient, file: HubFile, start: int, end: int) -> Iterator[bytes]:
+@contextmanager
+def _answer(hub: HubClient, file: HubFile, start: int, end: int) -> Iterator[Answer]:
     headers = hub.headers()
     if start > 0 or end < file.size:
         headers["Range"] = f"bytes={start}-{end - 1}"
@@ -185,30 +183,15 @@ def _answer(hub: HubClient, file: HubFile, start: int, end: int) -> Iterator[byt
     ):
         if response.status_code >= 400:  # noqa: PLR2004 - an error
             raise refused(response, hub.source.repository)
-        position = _begin(response, file, start) if "Range" in headers else 0
-        for chunk in response.iter_bytes():
-            if hub.stop.is_set():
-                raise StoppedError
-            # A server that does not know ranges sends everything.
-            wanted = chunk[max(start - position, 0) : max(end - position, 0)]
-            position += len(chunk)
-            if wanted:
-                yield wanted
-            if position >= end:
-                return
-        raise UnreachableError(
-            f"`{file.path}` ended after {position} of {file.size} bytes",
-            code="E_HUB_CUT",
-            hint="Run the command again: what has arrived is kept",
-        )
+        first = first_byte(response.status_code, response.headers, start, file.size)
+        if first is None:
+            said = response.headers.get("Content-Range", "")
+            raise odd_answer(f"`{file.path}` from byte {start} on has the range `{said}`")
+        yield Answer(first, _until(hub.stop, response.iter_bytes()))
 
 
-def _begin(response: httpx2.Response, file: HubFile, start: int) -> int:
-    """Return the offset at which an answer begins that was asked to begin at `start`."""
-    if response.status_code != _PARTIAL:
-        return 0
-    said = response.headers.get("Content-Range", "")
-    match = _RANGE.fullmatch(said)
-    if match is None or int(match[1]) != start or match[2] not in {"*", str(file.size)}:
-        raise odd_answer(f"`{file.path}` from byte {start} on has the range `{said}`")
-    return start
+def _until(stop: threading.Event, chunks: Iterator[bytes]) -> Iterator[bytes]:
+    for chunk in chunks:
+        if stop.is_set():
+            raise StoppedError
+        yield chunk

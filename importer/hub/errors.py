@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from importer.http.ranges import UnreachableError
 from store.errors import AuthError, IngotError, NetworkError, NotFoundError
 from store.text import printable
 
@@ -18,10 +19,6 @@ _TOO_MANY: Final = 429
 _UNAVAILABLE: Final = frozenset({408, 500, 502, 503, 504})
 _LOG_IN: Final = "for a private repository set HF_TOKEN or run `hf auth login`"
 _LATER: Final = "Run the command again later: what has arrived is kept"
-
-
-class UnreachableError(NetworkError):
-    """The Hub does not answer, or says that it cannot; it may later."""
 
 
 class OfflineError(NotFoundError):

@@ -8,9 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from importer.events import Listener
+from importer.http.ranges import UnreachableError
+from importer.http.together import together
 from importer.hub.cached import cached_tree
 from importer.hub.download import download
-from importer.hub.errors import OfflineError, UnreachableError
+from importer.hub.errors import OfflineError
 from importer.hub.files import absent_file, inside, needed_of, roles_of
 from importer.hub.headers import stand_in
 from importer.hub.repository import HubClient, Listing
@@ -96,7 +98,7 @@ class _Fetch:
             location = directory.resolve() / str(number)
             here[path] = stand_in(self._hub, self._files[path], self._roles[path], location)
 
-        self._transfers.run(make, list(enumerate(parts)))
+        together(make, list(enumerate(parts)), self._hub.stop)
         return self._tree(self._hub.folder, here)
 
     def _needed(self, variant: str | None) -> Needed:

@@ -5,22 +5,17 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from typing import Final, TypeVar
+from collections.abc import Iterable
+from typing import Final
 
 from importer.events import Event, Fetched, Fetching, Listener
+from importer.http.together import together
 from importer.hub.download import download
 from importer.hub.repository import HubClient, HubFile
 from store.errors import NoSpaceError
-from store.parallel import StoppedError
 
-_CONNECTIONS: Final = 8
-"""As many as huggingface_hub opens."""
 _OVER_HTTP: Final = 50_000_000_000
 """Bytes of the largest file that comes over HTTP; larger ones need huggingface_hub (Xet)."""
-
-_Item = TypeVar("_Item")
 
 
 class Transfers:
@@ -46,35 +41,13 @@ class Transfers:
         self._listen(Fetching(self._hub.source.repository, self._commit, len(missing), nbytes))
         # The largest first, so that no connection is left alone with one at the end.
         missing.sort(key=lambda file: (-file.size, file.path))
-        self.run(
+        together(
             lambda file: download(self._hub, file, self._listen),
             [file for file in missing if file.size <= _OVER_HTTP],
+            self._hub.stop,
         )
         if missing:
             self._listen(Fetched(len(missing), nbytes, time.monotonic() - started))
-
-    def run(self, work: Callable[[_Item], None], items: Sequence[_Item]) -> None:
-        """Do something with each item, some at a time; the first failure ends all.
-
-        Raises:
-            Exception: the first that `work` raised.
-        """
-        # Not `store.parallel.each`, which waits for threads: a signal must not wait for a
-        # connection that says nothing. Parts are kept anyway.
-        pool = ThreadPoolExecutor(_CONNECTIONS)
-        futures = [pool.submit(work, item) for item in items]
-        try:
-            done, _ = wait(futures, return_when=FIRST_EXCEPTION)
-        except BaseException:
-            self._hub.stop.set()
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-        errors = [error for future in done if (error := future.exception()) is not None]
-        if errors:
-            self._hub.stop.set()
-        pool.shutdown(cancel_futures=True)
-        if errors:
-            raise next((e for e in errors if not isinstance(e, StoppedError)), errors[0])
 
     def _listen(self, event: Event) -> None:
         with self._mutex:  # a listener hears of one event at a time

@@ -31,6 +31,8 @@ COMMANDS = (
     "cp",
     "rm",
     "sync",
+    "push",
+    "pull",
     "export",
     "diff",
     "verify",

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from importer.http.ranges import UnreachableError
 from importer.hub.download import download, read_range
-from importer.hub.errors import UnreachableError
 from importer.hub.repository import HubClient
 from importer.sources.location import HubRepository
 from store.errors import NetworkError

@@ -226,7 +226,7 @@ def look_before_the_lock(patch):
     """Take what was there a moment ago for what is there."""
 
     def hasty(self, path, ref):
-        self.fs.close(self._partials.pop(path))
+        self.fs.close(self.partials.take(path))
         seen = self._blobs.holds(ref)
         with self._lock.shared():
             self._pin([ref])

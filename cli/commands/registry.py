@@ -1,0 +1,157 @@
+"""`ingot push` and `ingot pull`: models in registries."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cli.commands.options import (
+    InitOpt,
+    JsonOpt,
+    NameArg,
+    ProgressOpt,
+    StoreOpt,
+    existing_store,
+    open_store,
+)
+from cli.views.progress_style import Style
+
+InsecureOpt = Annotated[
+    bool,
+    typer.Option(
+        "--insecure",
+        help="Do with plain HTTP, or with a certificate that nobody vouches for; a registry on "
+        "this machine may speak HTTP anyway.",
+    ),
+]
+DryRunOpt = Annotated[
+    bool, typer.Option("--dry-run", help="Print what would move, and move nothing.")
+]
+
+
+def push(
+    name: NameArg,
+    reference: Annotated[
+        str,
+        typer.Argument(
+            metavar="[REFERENCE]",
+            help="Where to: HOST/NAMESPACE/MODEL[:TAG]; by default what the name says.",
+        ),
+    ] = "",
+    mount: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAMESPACE/MODEL",
+            help="Have the registry take what it can from this repository of its own.",
+        ),
+    ] = None,
+    insecure: InsecureOpt = False,
+    dry_run: DryRunOpt = False,
+    progress: ProgressOpt = Style.AUTO,
+    store: StoreOpt = None,
+    json: JsonOpt = False,
+) -> None:
+    """Send a model to a registry; what is there does not move.
+
+    Credentials are those of `docker login`.
+
+    Example: ingot push llama ghcr.io/me/llama:int4
+    Example: ingot push llama localhost:5000/me/llama --dry-run
+    """
+    from cli.views.console import out, out_json, talk
+    from cli.views.progress import listening
+    from cli.views.progress_state import PUSHING
+    from cli.views.registry import push_document, push_lines, push_summary
+    from importer.registry.client import Manner
+    from importer.registry.push import PushRequest
+    from importer.registry.push import push as pushed
+    from importer.registry.reference import Reference
+    from store.errors import UsageError
+    from store.lookup import check_text, get_name
+    from store.names import DEFAULT_HOST
+
+    place = Reference.parse(reference) if reference else None
+    check_text(name)
+    opened = existing_store(store)
+    found = get_name(opened.catalog, name)
+    place = place or Reference.of(found)
+    if not reference and place.host == DEFAULT_HOST:
+        message = f"the name `{found}` does not say to which registry"
+        hint = f"`ingot push {name} HOST/NAMESPACE/MODEL:TAG`, or let `ollama` push to its own"
+        raise UsageError(message, code="E_REGISTRY_PLACE", hint=hint)
+    if place.digest is not None:
+        message = f"`{place}` has a digest, expected a tag"
+        raise UsageError(message, code="E_NAME", hint="The digest of a model is its own")
+    request = PushRequest(found, place, tuple(mount or ()), dry_run)
+    with opened, listening(progress, (PUSHING,)) as listen:
+        done = pushed(request, opened, Manner(insecure=insecure), listen)
+    if json:
+        out_json("push", push_document(done, dry_run=dry_run))
+    elif dry_run:
+        out(push_lines(done))
+    else:
+        for line in push_summary(done):
+            talk(line)
+        out([f"{done.reference} {done.digest}"])
+
+
+def pull(
+    reference: Annotated[
+        str,
+        typer.Argument(
+            metavar="REFERENCE", help="A model: HOST/NAMESPACE/MODEL[:TAG], or with @DIGEST."
+        ),
+    ],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="[NAME]", help="What to call it; by default what the reference says."
+        ),
+    ] = "",
+    insecure: InsecureOpt = False,
+    dry_run: DryRunOpt = False,
+    init: InitOpt = False,
+    progress: ProgressOpt = Style.AUTO,
+    store: StoreOpt = None,
+    json: JsonOpt = False,
+) -> None:
+    """Fetch a model from a registry; what the store has does not move.
+
+    Credentials are those of `docker login`.
+
+    Example: ingot pull ghcr.io/me/llama:int4
+    Example: ingot pull ghcr.io/me/llama:int4 llama
+    """
+    from cli.views.console import out, out_json, talk
+    from cli.views.progress import listening
+    from cli.views.progress_state import PULLING
+    from cli.views.registry import pull_document, pull_lines, pull_summary
+    from importer.registry.client import Manner
+    from importer.registry.pull import plan_pull
+    from importer.registry.pull import pull as pulled
+    from importer.registry.reference import Reference
+    from store.errors import UsageError
+    from store.names import ModelName
+
+    place = Reference.parse(reference)
+    target = ModelName.parse(name) if name else place.name
+    if target is None:
+        message = f"`{place}` does not say what to call the model"
+        hint = f"`ingot pull {place} NAME`"
+        raise UsageError(message, code="E_REGISTRY_NAME", hint=hint)
+    manner = Manner(insecure=insecure)
+    with open_store(store, may_init=init) as opened:
+        if dry_run:
+            planned = plan_pull(place, target, opened, manner)
+        else:
+            with listening(progress, (PULLING,)) as listen:
+                planned = pulled(place, target, opened, listen, manner)
+    if json:
+        out_json("pull", pull_document(planned, dry_run=dry_run))
+    elif dry_run:
+        out(pull_lines(planned))
+    else:
+        for line in pull_summary(planned):
+            talk(line)
+        out([f"{planned.name} {planned.digest}"])

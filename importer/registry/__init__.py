@@ -1,0 +1,1 @@
+"""Registries of the OCI distribution protocol: pushing models, pulling them, and layouts."""
