@@ -9,7 +9,7 @@ import typer
 from cli.commands.options import (
     InitOpt,
     JsonOpt,
-    NameArg,
+    ModelArg,
     ProgressOpt,
     StoreOpt,
     existing_store,
@@ -31,7 +31,7 @@ DryRunOpt = Annotated[
 
 
 def push(
-    name: NameArg,
+    name: ModelArg,
     reference: Annotated[
         str,
         typer.Argument(
@@ -59,6 +59,8 @@ def push(
     Example: ingot push llama ghcr.io/me/llama:int4
     Example: ingot push llama localhost:5000/me/llama --dry-run
     """
+    from cli.commands.former import check_text
+    from cli.commands.sources import get_model
     from cli.views.console import out, out_json, talk
     from cli.views.progress import listening
     from cli.views.progress_state import PUSHING
@@ -68,22 +70,22 @@ def push(
     from importer.registry.push import push as pushed
     from importer.registry.reference import Reference
     from store.errors import UsageError
-    from store.lookup import check_text, get_name
     from store.names import DEFAULT_HOST
 
     place = Reference.parse(reference) if reference else None
     check_text(name)
     opened = existing_store(store)
-    found = get_name(opened.catalog, name)
-    place = place or Reference.of(found)
+    model = get_model(opened, name)
+    place = place or Reference.of(model.name)
     if not reference and place.host == DEFAULT_HOST:
-        message = f"the name `{found}` does not say to which registry"
+        message = f"the name `{model.name}` does not say to which registry"
         hint = f"`ingot push {name} HOST/NAMESPACE/MODEL:TAG`, or let `ollama` push to its own"
         raise UsageError(message, code="E_REGISTRY_PLACE", hint=hint)
     if place.digest is not None:
         message = f"`{place}` has a digest, expected a tag"
         raise UsageError(message, code="E_NAME", hint="The digest of a model is its own")
-    request = PushRequest(found, place, tuple(mount or ()), dry_run)
+    stored = model.former or opened.catalog.get(model.name)
+    request = PushRequest(stored, place, tuple(mount or ()), dry_run)
     with opened, listening(progress, (PUSHING,)) as listen:
         done = pushed(request, opened, Manner(insecure=insecure), listen)
     if json:

@@ -13,6 +13,7 @@ from importer.registry.reference import Reference
 from importer.registry.transfer import Amount, Tally
 from importer.registry.upload import has_blob, upload
 from store.blobs import BlobRef
+from store.catalog import StoredManifest
 from store.digest import Digest
 from store.errors import IngotError, UnsupportedError
 from store.names import ModelName
@@ -49,13 +50,13 @@ class PushRequest(NamedTuple):
     """What is to go where.
 
     Attributes:
-        name: of a model in the store.
+        stored: a model of the store.
         reference: to put it under.
         mounts: repositories of the same registry that may have blobs of it.
         dry_run: whether nothing is to move.
     """
 
-    name: ModelName
+    stored: StoredManifest
     reference: Reference
     mounts: tuple[str, ...] = ()
     dry_run: bool = False
@@ -69,12 +70,13 @@ def push(
     Raises:
         IngotError: the registry does not take it; the tag is as it was.
     """
-    name, reference, mounts, dry_run = request
-    stored = store.catalog.get(name)
+    stored, reference, mounts, dry_run = request
     model = Model(stored.data, stored.parse())
     if not model.manifest.is_supported:
         kind = model.manifest.media_type
-        raise UnsupportedError(f"`{name}` has a manifest of type `{kind}`", code="E_MANIFEST")
+        raise UnsupportedError(
+            f"`{stored.name}` has a manifest of type `{kind}`", code="E_MANIFEST"
+        )
     found = {} if dry_run else _elsewhere(store, model, reference, mounts)
     others = sorted({other for repositories in found.values() for other in repositories})
     scopes = (
@@ -102,7 +104,7 @@ def push(
     finally:
         registry.close()
     amounts = tally.moved, tally.mounted, tally.present
-    return Pushed(name, reference, model.digest, *amounts, is_new)
+    return Pushed(stored.name, reference, model.digest, *amounts, is_new)
 
 
 def _elsewhere(
