@@ -3,6 +3,7 @@
 # ruff: noqa: E501 - a row of the table is a line
 from __future__ import annotations
 
+import contextlib
 import shutil
 import sys
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.benchmarks.measure import Prepare, run
+from tests.soak.machines import Machines
 
 WRITER: Final = Path(__file__).with_name("ollama_writer.py")
 MISTRAL: Final = Path(__file__).with_name("mistralrs_writer.py")
@@ -38,6 +40,7 @@ class Stage:
         models: directory of the checkpoints.
         source: the row's checkpoint.
         kept: a directory that lives as long as the row.
+        resources: closed with it.
     """
 
     ingot: tuple[str, ...]
@@ -45,6 +48,7 @@ class Stage:
     models: Path
     source: Path
     kept: Path
+    resources: contextlib.ExitStack
 
     def create(
         self, store: Path, source: Path, *options: str, name: str = "model"
@@ -58,6 +62,14 @@ class Stage:
         if not store.exists():
             run(self.create(store, self.source, *options))
         return store
+
+    def cluster(self, workers: int) -> str:
+        """Give the scheduler of workers of one thread, started by the first who asks."""
+        address = self.kept / "scheduler"
+        if not address.exists():
+            machines = self.resources.enter_context(Machines(self.kept, workers))
+            address.write_text(machines.address)
+        return address.read_text()
 
 
 Side = Callable[[Stage, Path], list[str]]
@@ -100,6 +112,13 @@ class Row:
 def create(*options: str) -> Side:
     """First import into a fresh store."""
     return lambda stage, fresh: stage.create(fresh / "store", stage.source, *options)
+
+
+def create_on_cluster(workers: int, *options: str) -> Side:
+    """First import into a fresh store, by so many workers of one thread."""
+    return lambda stage, fresh: stage.create(
+        fresh / "store", stage.source, *options, "--scheduler", stage.cluster(workers)
+    )
 
 
 def create_again(*options: str) -> Side:
@@ -270,6 +289,7 @@ ROWS: Final = (
     Row("durable-int4", "create int4", "--no-fsync", create(*INT4), create(*INT4, "--no-fsync"), 1.4),
     Row("jobs", "create --jobs 2", "--jobs 1", create("--jobs", "2"), create("--jobs", "1"), 0.75, 0.65),
     Row("jobs-int4", "create int4 --jobs 2", "--jobs 1", create(*INT4, "--jobs", "2"), create(*INT4, "--jobs", "1"), 0.75, 0.65),
+    Row("cluster-int4", "create int4, two workers of one thread", "--jobs 2", create_on_cluster(2, *INT4), create(*INT4, "--jobs", "2"), 1.25, 1.1),
     Row("help", "ingot --help", "python -c pass", ingot_help, bare_python, 80, 50, Measure.ADDED, pairs=START),
     Row("show", "ingot show", "python -c pass", in_store("show", "model"), bare_python, 80, 50, Measure.ADDED, pairs=START),
     Row("list", "ingot list", "python -c pass", in_store("list"), bare_python, 80, 50, Measure.ADDED, pairs=START),

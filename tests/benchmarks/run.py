@@ -87,8 +87,11 @@ class Bench:
     @contextlib.contextmanager
     def _stage(self, amount: int, *models: str) -> Iterator[Stage]:
         source, *_ = [self._checkpoint(model, amount) for model in models]
-        with tempfile.TemporaryDirectory(prefix="ingot-bench-", dir=self.directory) as kept:
-            yield Stage(self.ingot, self.peers, source.parent, source, Path(kept))
+        with (
+            tempfile.TemporaryDirectory(prefix="ingot-bench-", dir=self.directory) as kept,
+            contextlib.ExitStack() as resources,
+        ):
+            yield Stage(self.ingot, self.peers, source.parent, source, Path(kept), resources)
 
     def _checkpoint(self, model: str, amount: int) -> Path:
         # In a process of its own: a child's peak memory is never less than its parent's.

@@ -9,10 +9,10 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum, auto, unique
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
-from importer.engine.cluster.fitness import View, look, versions
-from store.errors import NetworkError, UsageError
+from importer.engine.cluster.fitness import TOPIC, View, look, versions
+from store.errors import IngotError, NetworkError, UsageError
 from store.text import printable
 
 if TYPE_CHECKING:
@@ -56,11 +56,8 @@ class Cluster:
         """
         from distributed import KilledWorker  # noqa: PLC0415 - only now it is known to be there
 
-        from importer.engine.cluster.site import NAME, Site  # noqa: PLC0415 - as above
-
         self._client, self._address = client, address
         self._deaths: type[Exception] = KilledWorker
-        self._topic = NAME
         self._expected: View | None = None
         self._fit: set[str] = set()
         self.workers = self.threads = 0
@@ -74,7 +71,6 @@ class Cluster:
                     f"{_FIRST_WORKER:.0f} s for one",
                     code="E_CLUSTER_WORKERS",
                 ) from None
-            client.register_plugin(Site())
         self._look()
 
     def check(self, view: View) -> None:
@@ -83,13 +79,23 @@ class Cluster:
         Raises:
             UsageError: one does not; it names the worker, what was expected and found.
         """
+        from importer.engine.cluster.site import Site  # noqa: PLC0415 - it imports Dask
+
         self._expected = view
+        with self._talking():
+            try:
+                there = self._client.run_on_scheduler(versions)
+            except Exception as error:  # noqa: BLE001 - whatever keeps it from ingot
+                _refuse("scheduler", self._address, "", f"cannot run ingot: {error}", _VERSION)
+        _compare("scheduler", self._address, "", there)
         self._look()
+        with self._talking():
+            self._client.register_plugin(Site())
 
     def listen(self, heard: Callable[[dict[str, Any]], None]) -> None:
         """Have messages of workers handed over, in a thread of the client."""
         with self._talking():
-            self._client.subscribe_topic(self._topic, lambda event: heard(event[1]))
+            self._client.subscribe_topic(TOPIC, lambda event: heard(event[1]))
 
     def run(
         self, jobs: Iterable[_Job], work: Callable[[_Job], _Result]
@@ -174,21 +180,16 @@ class Cluster:
             self._check(sorted(fresh), self._expected)
 
     def _check(self, workers: list[str], expected: View) -> None:
-        here = versions()
         with self._talking():
             answers = self._client.run(look, *expected, workers=workers, on_error="return")
         for worker, answer in sorted(answers.items()):
             if isinstance(answer, OSError):
                 continue  # it has gone meanwhile
             if isinstance(answer, Exception):
-                _refuse(worker, "", f"cannot run ingot: {answer}", "E_CLUSTER_VERSION")
-            for name, version in here.items():
-                found = answer["versions"].get(name, "none")
-                if found != version:
-                    text = f"has {_NAMES.get(name, name)} {found}, expected {version} as here"
-                    _refuse(worker, answer["host"], text, "E_CLUSTER_VERSION")
+                _refuse("worker", worker, "", f"cannot run ingot: {answer}", _VERSION)
+            _compare("worker", worker, answer["host"], answer["versions"])
             if problem := answer["problem"]:
-                _refuse(worker, answer["host"], f"does not fit: {problem}", "E_CLUSTER_PATH")
+                _refuse("worker", worker, answer["host"], f"does not fit: {problem}", _PATH)
             self._fit.add(worker)
 
     @contextlib.contextmanager
@@ -196,7 +197,7 @@ class Cluster:
         """Say so when the scheduler is gone, in place of what Dask's client raises then."""
         try:
             yield
-        except NetworkError:
+        except IngotError:
             raise
         except Exception as error:
             is_lost = isinstance(error, OSError | TimeoutError | _cancelled())
@@ -209,12 +210,21 @@ class Cluster:
             ) from error
 
 
+_VERSION: Final = "E_CLUSTER_VERSION"
+_PATH: Final = "E_CLUSTER_PATH"
 _NAMES: Final = {"codecs": "revision of the codecs", "python": "Python"}
 
 
-def _refuse(worker: str, host: str, what: str, code: str) -> None:
-    where = f"worker {printable(worker)}" + (f" on {printable(host)}" if host else "")
-    raise UsageError(f"{where} {what}; no blob was begun there", code=code)
+def _compare(kind: str, address: str, host: str, there: dict[str, str]) -> None:
+    for name, expected in versions().items():
+        if (found := there.get(name, "none")) != expected:
+            what = f"has {_NAMES.get(name, name)} {found}, expected {expected} as here"
+            _refuse(kind, address, host, what, _VERSION)
+
+
+def _refuse(kind: str, address: str, host: str, what: str, code: str) -> NoReturn:
+    where = f"{kind} {printable(address)}" + (f" on {printable(host)}" if host else "")
+    raise UsageError(f"{where} {printable(what)}; no blob was begun there", code=code)
 
 
 def _cancelled() -> type[BaseException]:

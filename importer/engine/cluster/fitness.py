@@ -7,10 +7,13 @@ import platform
 from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from importer.codecs.base import REVISION
 from importer.sources.file import SourceFile
+
+TOPIC: Final = "ingot"
+"""Under which workers tell how far they are."""
 
 
 class View(NamedTuple):

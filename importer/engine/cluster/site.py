@@ -15,10 +15,11 @@ from distributed import Reschedule, WorkerPlugin, get_worker
 
 from importer.codecs.base import KernelSpec, Runtime
 from importer.codecs.runtime import NUMPY, KernelRuntime, prepare
+from importer.engine.cluster.fitness import TOPIC
 from store.parallel import Stop, StoppedError
 
 NAME: Final = "ingot"
-"""Of the plugin, and of the topic under which workers tell how far they are."""
+"""Of the plugin."""
 _STOPPED: Final = frozenset({"cancelled"})
 _OVER: Final = frozenset({"released", "forgotten"})
 
@@ -158,4 +159,4 @@ class Site(WorkerPlugin):
 
     def tell(self, message: dict[str, object]) -> None:
         """Tell whoever listens."""
-        self._worker.log_event(NAME, message)
+        self._worker.log_event(TOPIC, message)

@@ -50,17 +50,19 @@ def count_threads(_):
 
 
 @pytest.fixture
-def client(address):
-    with connected(address) as client:
-        yield Cluster(client, address)
-
-
-@pytest.fixture
 def view(tmp_path):
     (tmp_path / "store" / "tmp" / "writer").mkdir(parents=True)
     (tmp_path / "store" / "blobs").mkdir()
     (tmp_path / "weights").write_bytes(b"12345")
     return View.of(tmp_path / "store", "writer", [find("weights", tmp_path / "weights")])
+
+
+@pytest.fixture
+def client(address, view):
+    with connected(address) as client:
+        cluster = Cluster(client, address)
+        cluster.check(view)
+        yield cluster
 
 
 def test_every_job_comes_back_with_its_result(client):
@@ -115,10 +117,6 @@ def test_tasks_share_the_threads_of_their_worker(client):
     assert set(given) <= {1, 2}
 
 
-def test_workers_that_see_the_same_are_fit(client, view):
-    client.check(view)
-
-
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
@@ -128,6 +126,8 @@ def test_workers_that_see_the_same_are_fit(client, view):
     ],
 )
 def test_a_worker_that_sees_something_else_is_refused(client, view, change, expected):
+    client._fit.clear()
+
     with pytest.raises(UsageError, match=expected) as caught:
         client.check(view._replace(**change))
 
@@ -148,13 +148,15 @@ def test_a_file_of_another_size_or_time_is_another_file(view):
     assert not look(*view._replace(files=[(path, size, 0)]))["problem"]  # a blob
 
 
-def test_a_worker_with_other_versions_is_refused(client, view, monkeypatch):
+@pytest.mark.parametrize("whose", ["scheduler", "worker"])
+def test_another_version_is_refused(whose, monkeypatch):
     monkeypatch.setattr(executor, "versions", lambda: {**versions(), "numpy": "1.0"})
 
     with pytest.raises(UsageError, match=r"has numpy .*, expected 1\.0 as here") as caught:
-        client.check(view)
+        executor._compare(whose, "tcp://there:1", "", {**versions(), "codecs": "1"})
 
     assert caught.value.code == "E_CLUSTER_VERSION"
+    assert str(caught.value).startswith(f"{whose} tcp://there:1 has numpy")
 
 
 @pytest.mark.parametrize("address", ["", "foo://here:1", "tcp://", "localhost:port"])
