@@ -16,7 +16,7 @@ from store.errors import UsageError
 from store.fs import FileSystem
 from store.names import ModelName
 from store.paths import Layout
-from store.status import Kind
+from store.status import Kind, Status
 
 _DEPTH: Final = 4
 
@@ -86,10 +86,10 @@ class History:
         found = []
         for former in self.listed() if name is None else self._of(name):
             with contextlib.suppress(FileNotFoundError):  # gc was here since
-                data, mtime_ns = self._content(former.path)
+                data, status = self._content(former.path)
                 # Anything else is not what the name stood for: damaged, or not ours.
                 if Digest.of(data) == former.digest:
-                    found.append(StoredManifest(former.name, data, mtime_ns))
+                    found.append(StoredManifest(former.name, data, status.mtime_ns))
         return sorted(found, key=lambda one: -one.mtime_ns)
 
     def roots(self) -> list[Path]:
@@ -104,9 +104,11 @@ class History:
                 yield Former(name, digest, directory / file)
 
     def _put(self, name: ModelName, partial: Path) -> None:
-        data, _ = self._content(partial)
-        if len(data) > limits.MANIFEST_BYTES:
-            return  # never was a manifest
+        data, status = self._content(partial)
+        # One that is longer never was a manifest. Of what was not read to its end (a device
+        # that fails may say that a file is empty) the digest is not known.
+        if len(data) > limits.MANIFEST_BYTES or len(data) != status.size:
+            return
         directory = self.layout.history
         for part in name.parts:
             directory /= part
@@ -123,11 +125,11 @@ class History:
             if made == self.layout.history:
                 break
 
-    def _content(self, path: Path) -> tuple[bytes, int]:
+    def _content(self, path: Path) -> tuple[bytes, Status]:
         file = self.fs.open(path)
         try:
             data = self.fs.read(file, limits.MANIFEST_BYTES + 1, 0)
-            return data, self.fs.status_of(file).mtime_ns
+            return data, self.fs.status_of(file)
         finally:
             self.fs.close(file)
 

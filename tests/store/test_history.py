@@ -195,6 +195,21 @@ def test_history_never_stands_in_the_way(tmp_path):
     assert store.history.read() == []
 
 
+class ReadsNothing(FileSystem):
+    """A device that fails and calls files empty; only what is about to become history."""
+
+    def read(self, file, size, offset):
+        return b"" if "former-" in str(file.path) else super().read(file, size, offset)
+
+
+def test_what_could_not_be_read_gets_no_name(tmp_path):
+    store = Store(tmp_path, ReadsNothing())
+    create(store)
+    create(store, tensors=OTHER)
+
+    assert list(store.history.listed()) == []
+
+
 def test_a_store_without_history_has_none(store):
     store.layout.history.rmdir() if store.layout.history.exists() else None
 

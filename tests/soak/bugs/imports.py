@@ -89,8 +89,9 @@ def _imports() -> Iterator[Bug]:
         "        return bool(os.stat(file.location))",
     )
     yield bug(
+        # Before it publishes, an import sees that the source has changed, as the cli tests try.
         "a source may end early",
-        "importer cli",
+        "importer",
         "importer/sources/file",
         "        if count == 0:\n            changed(file)\n",
         "        if count == 0:\n            return\n",
