@@ -110,7 +110,7 @@ def _against(
 ) -> Iterator[tuple[str, str]]:
     if at_source.source is None:
         if statistics.codes is not None:
-            yield "source", f"not at hand: {at_source.why}"
+            yield "source", f"not compared: {at_source.why}"
         return
     if (quality := at_source.found.get(tensor.name)) is None:
         return

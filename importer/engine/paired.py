@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from importer.codecs.base import Encoded, Runtime
 from importer.engine.chunks import Chunk, cut_file, cut_tensors
 from importer.engine.reader import ChunkReader
 from importer.planning.plan import FilePlan, TensorPlan
@@ -44,6 +45,17 @@ class ChunkPair(NamedTuple):
         assert tensor is not None
         places = _places(tensor, self.done, len(self.chunk.elements))
         return [len(part) for part in self.parts] == [end - begin for begin, end in places]
+
+    def is_same(self, runtime: Runtime) -> bool:
+        """Whether the source's bytes, converted again, give the bits that the blob has."""
+        chunk, made = self.chunk, Encoded(())
+        if chunk.elements:
+            convert = chunk.transcoder.convert
+            made = convert(self.arrays, chunk.shape, chunk.elements, runtime)
+        elif not any(map(len, self.parts)):
+            return True
+        # As bytes, which compare at memory speed; views compare item by item.
+        return [bytes(part) for part in made.parts] == [bytes(part) for part in self.parts]
 
 
 def read_pairs(

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from importer.codecs.base import Runtime
 from importer.codecs.runtime import prepare
 from importer.engine.measure import RoundedBlob, kernels_for, measure_blob
+from importer.engine.paired import read_pairs
 from importer.models.provenance import provenance_of
 from importer.models.quality import Quality
 from importer.pipeline import plan_import
@@ -19,6 +21,9 @@ from store.catalog import StoredManifest
 from store.errors import IngotError, NotFoundError, in_words
 from store.parallel import Stop
 from store.text import printable
+
+
+_CHANGED: Final = "has changed since"
 
 
 class AtSource(NamedTuple):
@@ -61,8 +66,23 @@ def measure_at_source(
             plan = plan_import(request, store)
             return AtSource(source, _measured(store, stored.parse(), plan, wanted))
         except (IngotError, OSError) as error:
-            why = in_words(error)
+            said = in_words(error)
+            why = f"{source} {said}" if said.startswith(_CHANGED) else said
     return AtSource(None, {}, why)
+
+
+def _check_same(store: Store, job: RoundedBlob, runtime: Runtime) -> None:
+    """Raise NotFoundError where the source, encoded again, does not give what the blob has.
+
+    Neither names nor sizes nor times tell whether a source is still what it was.
+    """
+    for pair in read_pairs(store, job.layer, job.tensors, job.ref):
+        if not pair.is_same(runtime):
+            assert pair.chunk.tensor is not None, "files are not rounded"
+            name = printable(pair.chunk.tensor.name)
+            raise NotFoundError(
+                f"{_CHANGED}: `{name}` comes out of it otherwise", code="E_SRC_CHANGED"
+            )
 
 
 def _measured(
@@ -81,10 +101,13 @@ def _measured(
             raise NotFoundError(message, code="E_SRC_CHANGED")
         if found:
             jobs.append(RoundedBlob(blob.name, found, refs[blob.name]))
-    runtime = prepare(
-        kernels_for(tensor for job in jobs for tensor in job.tensors), lambda: None
-    )
-    stop = Stop()
+    tensors = [tensor for job in jobs for tensor in job.tensors]
+    work = kernels_for(tensors)
+    for tensor in tensors:
+        work.update(dict.fromkeys(tensor.transcoder.kernels(), tensor.source_nbytes))
+    runtime, stop = prepare(work, lambda: None), Stop()
+    for job in jobs:
+        _check_same(store, job, runtime)
     return {
         quality.name: quality
         for job in jobs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 
 import pytest
@@ -59,8 +60,32 @@ def test_a_source_that_is_gone_is_told(quantized, tmp_path):
 
     shown = run("show", "m", "--tensor", GATE, store=store).succeeded().stdout
 
-    assert f"not at hand: {tmp_path}/gone is not there" in shown
+    assert f"not compared: {tmp_path}/gone is not there" in shown
     assert statistics("m", "--tensor", GATE, store=store)[0]["against_source"] is None
+
+
+def test_a_source_that_changed_is_not_compared_with(quantized, tmp_path):
+    place = shutil.copytree(quantized.parent, tmp_path / "place")
+    for origin in (place / "store" / "origins").iterdir():
+        origin.chmod(0o600)
+        origin.write_text(str(place / "source"))
+    files = (place / "source").glob("*.safetensors")
+    file = next(one for one in files if GATE.encode() in one.read_bytes())
+    before, data = file.stat(), bytearray(file.read_bytes())
+    header = int.from_bytes(data[:8], "little")
+    begin = json.loads(data[8 : 8 + header])[GATE]["data_offsets"][0]
+    data[8 + header + begin + 1] ^= 0x40  # one weight becomes another, of the same size
+    file.write_bytes(data)
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    shown = run("show", "m", "--tensor", GATE, store=place / "store").succeeded().stdout
+    (found,) = statistics("m", "--tensor", GATE, store=place / "store")
+
+    assert f"not compared: {place / 'source'} has changed since: `{GATE}`" in shown
+    assert (found["source"], found["against_source"]) == (None, None)
+    # The others are what they were.
+    (other,) = statistics("m", "--tensor", GATE.replace(".0.", ".1."), store=place / "store")
+    assert other["against_source"] is not None
 
 
 def test_a_glob_chooses_tensors_and_an_exact_name_one(quantized):
