@@ -23,6 +23,7 @@ def show_plan(
     from cli.views.created import notes_of, outlook_document, outlook_lines
     from cli.views.derivation import said
     from cli.views.plan import plan_document, plan_lines
+    from cli.views.table import fitted
     from importer.pipeline import new_jobs
 
     plan = _planned(request, store, listen, notes, only_headers=True)
@@ -32,14 +33,13 @@ def show_plan(
         document = {**plan_document(plan, new), **outlook_document(name, new, store)}
         out_json("create", {"name": str(name), "dry_run": True, **document, "says": says})
         return
-    out(
-        [
-            *plan_lines(str(name), plan, new),
-            *(f"{word} as the Modelfile says" for word in says),
-            *notes_of(plan),
-            *outlook_lines(name, new, store),
-        ]
+    told = (
+        *plan_lines(str(name), plan, new),
+        *(f"{word} as the Modelfile says" for word in says),
+        *notes_of(plan),
+        *outlook_lines(name, new, store),
     )
+    out(fitted(told))
 
 
 def make(
@@ -75,6 +75,7 @@ def derive(
         result_document,
         result_lines,
     )
+    from cli.views.table import fitted
     from importer.modelfile.derive import derive as derived
     from importer.sources.location import StoredModel
 
@@ -88,7 +89,7 @@ def derive(
         warn(note)
     if dry_run:
         store.catalog.get(base.manifest)
-        out(plan_lines(name, base, request.use))
+        out(fitted(plan_lines(name, base, request.use)))
         return
     made = derived(store, name, base.manifest, request.use)
     if json:

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from cli.commands.options import JobsOpt, JsonOpt, StoreOpt, open_store, threads
+from cli.commands.options import JobsOpt, JsonOpt, ProgressOpt, StoreOpt, open_store, threads
 from cli.commands.sources import source_to_read
+from cli.views.progress_style import Style
 
 _DIFFERS = 12
 """The exit code where anything differs."""
@@ -22,6 +23,7 @@ def diff(
         bool, typer.Option("--verbose", "-v", help="List every tensor, and every key.")
     ] = False,
     jobs: JobsOpt = None,
+    progress: ProgressOpt = Style.AUTO,
     store: StoreOpt = None,
     json: JsonOpt = False,
 ) -> int | None:
@@ -39,6 +41,7 @@ def diff(
     from cli.views.diff_document import diff_document
     from cli.views.progress import listening
     from cli.views.progress_state import COMPARING, READING
+    from cli.views.table import fitted
     from importer.verification.diff import diff as compare
     from store.errors import UsageError
 
@@ -47,11 +50,11 @@ def diff(
     with contextlib.ExitStack() as stack:
         opened = stack.enter_context(open_store(store))
         sides = source_to_read(a, opened), source_to_read(b, opened)
-        listen = stack.enter_context(listening(phases=(READING, COMPARING)))
+        listen = stack.enter_context(listening(progress, (READING, COMPARING)))
         found = compare(opened, *sides, threads=threads(jobs), listen=listen)
     names = str(sides[0]), str(sides[1])
     if json:
         out_json("diff", diff_document(names, found))
     else:
-        out(diff_lines(names, found, verbose=verbose))
+        out(fitted(diff_lines(names, found, verbose=verbose)))
     return None if found.is_empty else _DIFFERS

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from cli.commands.options import JsonOpt, StoreOpt, existing_store
+from cli.commands.options import JsonOpt, ProgressOpt, StoreOpt, existing_store
+from cli.views.progress_style import Style
 
 
 def gc(
@@ -29,6 +30,7 @@ def gc(
             metavar="SECONDS", min=0, help="How long to wait for writers to step aside."
         ),
     ] = 10.0,
+    progress: ProgressOpt = Style.AUTO,
     store: StoreOpt = None,
     json: JsonOpt = False,
 ) -> None:
@@ -38,6 +40,9 @@ def gc(
     """
     from cli.views.console import out, out_json, talk
     from cli.views.gc import gc_document, gc_lines
+    from cli.views.progress import listening
+    from cli.views.progress_state import COLLECTING
+    from cli.views.table import fitted
     from store.errors import UsageError
     from store.gc import GarbageCollector
     from store.usage import former_owners
@@ -52,19 +57,21 @@ def gc(
     with existing_store(store) as opened:
         collector = GarbageCollector(opened, frozenset(forget or ()), wait)
         history = opened.history.read()  # before it goes
-        done = collector.plan() if dry_run or not yes else collector.run()
+        with listening(progress, (COLLECTING,)):
+            done = collector.plan() if dry_run or not yes else collector.run()
         owners = former_owners(history, done)
         if interactive and not (dry_run or yes or done.is_empty):
-            out(gc_lines(done, owners, would=True))
+            out(fitted(gc_lines(done, owners, would=True)))
             if not _confirm("Remove all this? [y/N]: "):
                 # As docker does: what was asked for has been done, so the exit code is 0.
                 talk("nothing was removed")
                 return
-            done = collector.run()
+            with listening(progress, (COLLECTING,)):
+                done = collector.run()
     if json:
         out_json("gc", {"dry_run": dry_run, **gc_document(done, owners)})
     else:
-        out(gc_lines(done, owners, would=dry_run))
+        out(fitted(gc_lines(done, owners, would=dry_run)))
 
 
 def _confirm(question: str) -> bool:

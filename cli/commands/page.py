@@ -40,13 +40,16 @@ def write_page(store: Store, model: Description, file: str, *, json: bool) -> No
 def _write_file(store: Store, model: Description, file: str) -> None:
     from cli.pages.page import page
     from cli.views.console import out
+    from cli.views.progress import listening
+    from cli.views.progress_state import READING
     from store.text import printable, size
 
     target = Path(file)
     if target.is_dir():
         message = f"`{printable(file)}` is a directory, expected a file"
         raise StorageError(message, code="E_IO")
-    text = page(store, model).encode("utf-8", "backslashreplace")
+    with listening(phases=(READING,)):
+        text = page(store, model).encode("utf-8", "backslashreplace")
     _replace(target, text)
     out([f"wrote {printable(file)} ({size(len(text))})"])
 

@@ -224,6 +224,7 @@ def _print_quality(
 ) -> None:
     from cli.views.console import out, out_json, talk
     from cli.views.quality import quality_document, quality_lines
+    from cli.views.table import fitted
     from importer.models.quality import read_quality
     from store import MediaType, limits
     from store.errors import NotFoundError
@@ -246,7 +247,7 @@ def _print_quality(
         rows = quality_document(found, glob, order)
         out_json("show", {"name": str(model.name), "quality": rows})
     else:
-        lines = list(quality_lines(found, glob, order))
+        lines = list(fitted(quality_lines(found, glob, order)))
         out(lines)
         if not lines:
             talk(f"no tensor in the report of {model.name} matches `{printable(glob)}`")

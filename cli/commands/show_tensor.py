@@ -19,7 +19,10 @@ def print_statistics(store: Store, model: Description, glob: str, *, json: bool)
     from fnmatch import fnmatchcase
 
     from cli.views.console import out, out_json
+    from cli.views.progress import listening
+    from cli.views.progress_state import READING
     from cli.views.statistics import statistics_document, statistics_lines
+    from cli.views.table import fitted
     from importer.engine.statistics import statistics_of
     from importer.sources.stored.source import read_stored
     from importer.verification.at_source import measure_at_source
@@ -31,15 +34,17 @@ def print_statistics(store: Store, model: Description, glob: str, *, json: bool)
     if not chosen:
         raise _nothing(model, glob, [one.name for one in inventory.tensors])
     wanted = {one.name for one in chosen}
-    at_source = measure_at_source(store, model.stored, wanted)
     documents = []
-    for number, tensor in enumerate(chosen):
-        found = statistics_of(tensor)
-        if json:
-            documents.append(statistics_document(tensor, found, at_source))
-            continue
-        # As each is known: of a thousand tensors the first is not to wait for the last.
-        out([*([""] if number else []), *statistics_lines(tensor, found, at_source)])
+    with listening(phases=(READING,)):
+        at_source = measure_at_source(store, model.stored, wanted)
+        for number, tensor in enumerate(chosen):
+            found = statistics_of(tensor)
+            if json:
+                documents.append(statistics_document(tensor, found, at_source))
+                continue
+            # As each is known: of a thousand tensors the first is not to wait for the last.
+            lines = fitted(statistics_lines(tensor, found, at_source))
+            out([*([""] if number else []), *lines])
     if json:
         out_json("show", {"name": str(model.name), "statistics": documents})
 

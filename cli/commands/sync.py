@@ -67,6 +67,7 @@ def sync(
     from cli.views.console import out, out_json
     from cli.views.progress import listening
     from cli.views.progress_state import FETCHING, READING, WRITING
+    from cli.views.table import fitted
     from importer.sync.sync import SyncOptions
     from importer.sync.sync import sync as synced
     from store.errors import UsageError
@@ -83,7 +84,7 @@ def sync(
     if json:
         out_json("sync", _document(done, options))
     else:
-        out(_lines(done, options))
+        out(fitted(_lines(done, options)))
 
 
 def _lines(done: Synced, options: SyncOptions) -> Iterator[str]:

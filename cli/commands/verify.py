@@ -172,6 +172,7 @@ def _print(
     quick: bool,
 ) -> None:
     from cli.views.console import out, talk
+    from cli.views.table import fitted
     from store.text import count, printable, size
 
     for note in (*report.notes, *(comparison.notes if comparison else ())):
@@ -193,7 +194,7 @@ def _print(
         summary += f", {len(done.repaired)} repaired" if done.repaired else ""
         summary += f", {len(done.quarantined)} quarantined" if done.quarantined else ""
     lines.append(summary)
-    out(lines)
+    out(fitted(lines))
 
 
 def _repair_lines(done: Repair) -> Iterator[str]:

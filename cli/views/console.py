@@ -22,8 +22,8 @@ _LONGEST_MESSAGE: Final = 4000
 class Picture(Protocol):
     """Something on the terminal's last line, which steps aside for lines that stay."""
 
-    def clear(self) -> None:
-        """Take it away."""
+    def hidden(self) -> contextlib.AbstractContextManager[None]:
+        """Take it away while the block goes on."""
 
 
 class _Call:
@@ -69,7 +69,8 @@ def out(lines: Iterable[str]) -> None:
     # An error in the making of a line leaves stdout empty.
     text = "".join(_encodable(line, sys.stdout) + "\n" for line in list(lines))
     try:
-        _write_all(sys.stdout, text)
+        with _hidden():
+            _write_all(sys.stdout, text)
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -152,17 +153,19 @@ def beside(picture: Picture) -> Iterator[None]:
     try:
         yield
     finally:
-        picture.clear()
-        _call.picture = None
+        with picture.hidden():
+            _call.picture = None
 
 
 def _to_stderr(line: str) -> None:
-    if _call.picture is not None:
-        _call.picture.clear()
     # What nobody hears changes neither what is done nor the exit code.
-    with contextlib.suppress(OSError):
+    with _hidden(), contextlib.suppress(OSError):
         sys.stderr.write(_encodable(line, sys.stderr) + "\n")
         sys.stderr.flush()
+
+
+def _hidden() -> contextlib.AbstractContextManager[None]:
+    return contextlib.nullcontext() if _call.picture is None else _call.picture.hidden()
 
 
 def _encodable(line: str, stream: TextIO) -> str:

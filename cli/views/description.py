@@ -10,7 +10,7 @@ from cli.views.conversation import conversation_document, parameter_rows, templa
 from cli.views.facts import facts_of
 from cli.views.ollama import document as runs_document
 from cli.views.ollama import runs_of_model
-from cli.views.table import facts, table
+from cli.views.table import command_lines, facts, table
 from cli.views.text import preview, rfc3339
 from importer.models.description import Description, Share, read_text
 from importer.models.dimensions import dimensions_of
@@ -49,13 +49,16 @@ def lines(store: Store, model: Description, *, verbose: bool, by_size: bool) -> 
 
 def _verbose(store: Store, model: Description, *, by_size: bool) -> Iterator[str]:
     """Yield what few want to see: how to make the model again, files and tensors."""
-    from cli.views.remake import create_command
+    from cli.views.remake import create_words
     from cli.views.tensors import tensor_lines
     from importer.models.provenance import provenance_of
 
     if not model.record.is_empty:
         made = provenance_of(store, model.stored)
-        yield from _section("Made by", [f"    {printable(create_command(made), 4096)}"])
+        yield from _section(
+            "Made by",
+            list(command_lines([printable(word, 4096) for word in create_words(made)], 4)),
+        )
     yield from _section("Files", table(_files(model), 4, right=(1,)))
     yield from _section("Tensors", list(tensor_lines(model, "*", by_size=by_size, indent=4)))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cli.views.collapse import collapse
 from cli.views.console import out, out_json, talk, warn
-from cli.views.table import table
+from cli.views.table import fitted, table
 from store.text import count, printable, size
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def print_plan(name: str, to: str, planned: PlannedExport, *, json: bool) -> Non
         document = {"name": name, "dry_run": True, **_document(to, planned)}
         out_json("export", {**document, "tensors": list(map(_row, planned.write.rows))})
     else:
-        out(_plan_lines(name, to, planned))
+        out(fitted(_plan_lines(name, to, planned)))
 
 
 def print_result(to: str, planned: PlannedExport, seconds: float, *, json: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -12,6 +13,7 @@ from typing import Final
 from cli.views.console import beside, is_quiet, talk, tell_event, warn
 from cli.views.progress_line import Line
 from cli.views.progress_state import (
+    COLLECTING,
     COPYING,
     FETCHING,
     LOADING,
@@ -54,6 +56,8 @@ _SECONDS: Final = 10.0
 _PARTS: Final = 10
 """Or when a tenth more is done; but not in the first seconds, in which most are at the end."""
 _FIRST: Final = 3.0
+_TICK: Final = 1.0
+"""Seconds after which it is looked whether there is something to tell, without any event."""
 _EVENTS: Final = 0.5
 """Seconds between two events that say how far it is."""
 
@@ -71,15 +75,17 @@ def listening(
         if sys.stderr is None or style is Style.NONE:
             yield silent
         elif style is Style.JSON:
-            yield _Events(state)
+            with _ticking(_Events(state)) as listen:
+                yield listen
         elif is_quiet():
             yield silent
         elif style is Style.AUTO and _is_capable():
             line = Line(state)
-            with beside(line):
-                yield _Picture(state, line)
+            with beside(line), _ticking(_Picture(state, line)) as listen:
+                yield listen
         else:
-            yield _Lines(state)
+            with _ticking(_Lines(state)) as listen:
+                yield listen
     except Exception:
         raise
     except BaseException:
@@ -91,55 +97,111 @@ def _is_capable() -> bool:
     return sys.stderr.isatty() and os.environ.get("TERM") not in {"dumb", ""}
 
 
-class _Picture:
+class _Teller:
+    """Tells of events as they come, and of time that passes without any."""
+
+    def __init__(self, state: State) -> None:
+        self._state, self._lock = state, threading.Lock()
+
+    def __call__(self, event: Event) -> None:
+        with self._lock:
+            self._take(event)
+
+    def tick(self) -> None:
+        """Say that something is going on, if it is time to."""
+        with self._lock:
+            self._go_on()
+
+    def _take(self, event: Event) -> None:
+        raise NotImplementedError
+
+    def _go_on(self) -> None:
+        raise NotImplementedError
+
+
+@contextlib.contextmanager
+def _ticking(teller: _Teller) -> Iterator[Listener]:
+    """Yield what tells of events, and of time that passes without any."""
+    stop = threading.Event()
+
+    def tick() -> None:
+        while not stop.wait(_TICK):
+            teller.tick()
+
+    thread = threading.Thread(target=tick, daemon=True, name="progress")
+    thread.start()
+    try:
+        yield teller
+    finally:
+        stop.set()
+        thread.join()
+
+
+class _Picture(_Teller):
     """On a terminal: facts as lines that stay, and a line that is drawn again below them."""
 
     def __init__(self, state: State, line: Line) -> None:
-        self._state, self._line = state, line
+        super().__init__(state)
+        self._line = line
         line.draw(now=True)
 
-    def __call__(self, event: Event) -> None:
+    def _take(self, event: Event) -> None:
         _tell(event)
         before = self._state.phase
         self._state.take(event)
         self._line.draw(now=self._state.phase != before)
 
+    def _go_on(self) -> None:
+        self._line.draw()
 
-class _Lines:
+
+class _Lines(_Teller):
     """Elsewhere: facts as lines, and now and then how far it is."""
 
     def __init__(self, state: State) -> None:
-        self._state = state
-        self._phase, self._at, self._part = "", time.monotonic(), 0
+        super().__init__(state)
+        self._phase, self._at, self._part = state.phase, time.monotonic(), 0
 
-    def __call__(self, event: Event) -> None:
+    def _take(self, event: Event) -> None:
         _tell(event)
         self._state.take(event)
+        self._go_on()
+
+    def _go_on(self) -> None:
         state, now = self._state, time.monotonic()
         if state.phase != self._phase:
             self._phase, self._at, self._part = state.phase, now, 0
         waited, part = now - self._at, _PARTS * state.nbytes_done // max(state.nbytes, 1)
         is_due = waited >= _SECONDS or (waited >= _FIRST and part > self._part)
-        if is_due and state.nbytes and state.share < 1:
+        if not state.nbytes and waited >= _SECONDS:
+            self._at = now
+            talk(f"{state.phase}: {state.seconds:.0f} s")
+        elif is_due and state.nbytes and state.share < 1:
             self._at, self._part = now, part
             talk(_how_far(state))
 
 
-class _Events:
+class _Events(_Teller):
     """For programs: every fact, and now and then how far it is, as JSON, one a line."""
 
     def __init__(self, state: State) -> None:
-        self._state, self._next = state, 0.0
+        super().__init__(state)
+        self._next = 0.0
 
-    def __call__(self, event: Event) -> None:
+    def _take(self, event: Event) -> None:
         before = self._state.phase
         self._state.take(event)
         if not isinstance(event, _STEPS):
             facts = {_KEYS.get(key, key): value for key, value in event._asdict().items()}
             name = _NAMES[type(event)]
             tell_event(name, {key: _plain(value) for key, value in facts.items()})
+        if self._state.phase != before:
+            self._next = 0.0
+        self._go_on()
+
+    def _go_on(self) -> None:
         now = time.monotonic()
-        if self._state.phase != before or now >= self._next:
+        if now >= self._next:
             self._next = now + _EVENTS
             tell_event("progress", _document(self._state))
 
@@ -202,6 +264,8 @@ def _tell_interrupted(state: State) -> None:
         talk(f"interrupted: {done} {'is' if state.items == 1 else 'are'} kept; {again}")
     elif state.phase in {PUSHING, SAVING, LOADING, COPYING}:
         talk(f"interrupted while {state.phase}; no name was set; {again}")
+    elif state.phase == COLLECTING:
+        talk("interrupted: what was not removed yet is; run the same command to go on")
     elif state.phase not in {"", READING}:
         talk(f"interrupted while {state.phase}; nothing was changed")
 

@@ -6,9 +6,12 @@ import contextlib
 import os
 import shutil
 import sys
+import threading
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from cli.views.table import width_of
 from store.text import printable, size
 
 if TYPE_CHECKING:
@@ -32,6 +35,7 @@ class Line:
     def __init__(self, state: State) -> None:
         """Show nothing yet."""
         self._state = state
+        self._lock = threading.RLock()
         self._drawn = 0
         self._next = 0.0
         self._has_blocks = _can_show("█")
@@ -39,19 +43,23 @@ class Line:
     def draw(self, *, now: bool = False) -> None:
         """Draw the picture, if it is time to."""
         moment = time.monotonic()
-        if not now and moment < self._next:
-            return
-        self._next = moment + _REDRAWN
-        columns = _columns()
-        text = line_of(self._state, columns - 1, has_blocks=self._has_blocks)
-        _write(self._cleared(columns) + text)
-        self._drawn = len(text)
+        with self._lock:
+            if not now and moment < self._next:
+                return
+            self._next = moment + _REDRAWN
+            columns = _columns()
+            text = line_of(self._state, columns - 1, has_blocks=self._has_blocks)
+            _write(self._cleared(columns) + text)
+            self._drawn = width_of(text)
 
-    def clear(self) -> None:
-        """Take the picture away, for a line that stays or for good."""
-        if self._drawn:
-            _write(self._cleared(_columns()))
-            self._drawn, self._next = 0, 0.0
+    @contextlib.contextmanager
+    def hidden(self) -> Iterator[None]:
+        """Take the picture away, and draw none while the block goes on."""
+        with self._lock:
+            if self._drawn:
+                _write(self._cleared(_columns()))
+                self._drawn, self._next = 0, 0.0
+            yield
 
     def _cleared(self, columns: int) -> str:
         # A terminal that was made narrower has broken the line into several.
@@ -77,8 +85,10 @@ def line_of(state: State, width: int, *, has_blocks: bool = True) -> str:
         if width >= _WITH_RATE:
             parts.append(f"{size(int(state.rate)):>6}/s")
         parts.append(f"{_left(state.seconds_left):>11}")
+    elif (seconds := int(state.seconds)) > 0:
+        parts.append(f"{seconds} s")
     text = "  ".join(parts)
-    rest = width - len(text) - 2
+    rest = width - width_of(text) - 2
     if state.name and rest >= _NAME:
         text = f"{text}  {_shortened(state.name, rest)}"
     return text[:width]
@@ -87,7 +97,11 @@ def line_of(state: State, width: int, *, has_blocks: bool = True) -> str:
 def _shortened(name: str, width: int) -> str:
     # Printable first: an escape must not be cut in half.
     shown = printable(name, 1000)
-    return shown if len(shown) <= width else f"{shown[: width - 1]}…"
+    if width_of(shown) <= width:
+        return shown
+    while width_of(shown) >= width:
+        shown = shown[:-1]
+    return f"{shown}…"
 
 
 def _left(seconds: float | None) -> str:

@@ -44,6 +44,7 @@ PUSHING: Final = "pushing"
 SAVING: Final = "saving"
 LOADING: Final = "loading"
 COPYING: Final = "copying"
+COLLECTING: Final = "collecting"
 
 
 class State:
@@ -80,6 +81,11 @@ class State:
     def step(self) -> int:
         """The number of the phase, from 1 on."""
         return self.phases.index(self.phase) + 1 if self.phase in self.phases else 0
+
+    @property
+    def seconds(self) -> float:
+        """How long the phase has been going on."""
+        return self._clock() - self._started
 
     @property
     def share(self) -> float:

@@ -12,7 +12,12 @@ from importer.recipes.replay import RecipeOptions
 
 
 def create_command(made: Provenance) -> str:
-    """Return what the user types to make a model again.
+    """Return the line that the user types to make a model again."""
+    return shlex.join(create_words(made))
+
+
+def create_words(made: Provenance) -> list[str]:
+    """Return the words of the command that makes a model again.
 
     SOURCE stands for a source that nothing tells, and FILE for a recipe that was a file.
     """
@@ -26,7 +31,7 @@ def create_command(made: Provenance) -> str:
         words += ["--recipe", "FILE"]  # it cannot be read any more
     if made.report:
         words.append("--report")
-    return shlex.join(words)
+    return words
 
 
 def _flags(options: RecipeOptions) -> Iterator[str]:

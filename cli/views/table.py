@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import os
+import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from store.text import printable
@@ -19,6 +20,8 @@ _NAME: Final = 40
 _TEXT: Final = 24
 """Characters that are enough of a name and of a text: no column goes to show more of them."""
 _LONGEST: Final = 4096
+_HANG: Final = "  "
+_GOES_ON: Final = " \\"
 _FULL: Final = 20
 """Characters of a bar where there is room for everything."""
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉"
@@ -89,6 +92,36 @@ def facts(rows: Iterable[tuple[str, str]], indent: int) -> list[str]:
         )
         lines += [" " * start + line for line in rest]
     return lines
+
+
+def fitted(lines: Iterable[str]) -> Iterator[str]:
+    """Break lines of words where the terminal ends; what goes on is indented below them.
+
+    What is to be typed (`--rule …`) stays whole: a terminal breaks it, and what is copied from
+    there is one line again.
+    """
+    limit = terminal_width()
+    for line in lines:
+        if limit is None or width_of(line) <= limit or line.lstrip().startswith("--"):
+            yield line
+            continue
+        start = " " * (len(line) - len(line.lstrip(" ")))
+        first, *rest = wrapped(line[len(start) :], limit - len(start) - len(_HANG))
+        yield start + first
+        yield from (start + _HANG + one for one in rest)
+
+
+def command_lines(words: Sequence[str], indent: int) -> Iterator[str]:
+    """Yield a command as it is typed, its words in as many lines as the terminal needs."""
+    limit = terminal_width()
+    line = ""
+    for word in map(shlex.quote, words):
+        joined = f"{line} {word}" if line else " " * indent + word
+        if line and limit is not None and width_of(joined) > limit - len(_GOES_ON):
+            yield line + _GOES_ON
+            joined = " " * indent + _HANG + word
+        line = joined
+    yield line
 
 
 def wrapped(text: str, room: int) -> list[str]:

@@ -8,6 +8,7 @@ import re
 import struct
 import subprocess
 import sys
+import time
 
 import pytest
 from hypothesis import given
@@ -16,8 +17,17 @@ from hypothesis import strategies as st
 from cli.views.console import be_quiet, speak_json
 from cli.views.progress import listening
 from cli.views.progress_line import Line, line_of
-from cli.views.progress_state import COMPARING, MEASURING, READING, VERIFYING, WRITING, State
+from cli.views.progress_state import (
+    COLLECTING,
+    COMPARING,
+    MEASURING,
+    READING,
+    VERIFYING,
+    WRITING,
+    State,
+)
 from cli.views.progress_style import Style
+from cli.views.table import width_of
 from importer.events import (
     BlobDone,
     Compared,
@@ -33,7 +43,7 @@ from importer.events import (
     Wrote,
 )
 from store import CommitOutcome, Digest
-from tests.cli.runner import run, spawn
+from tests.cli.runner import run, spawn, validator
 from tests.cli.test_signals import ended, is_writing, large, start, wait_for
 from tests.cli.views.test_terminal import on_terminal
 from tests.importer.builders import MODELS
@@ -162,7 +172,7 @@ def test_the_picture_is_never_too_wide_and_drives_no_terminal(width, name, nbyte
 
     text = line_of(state, width)
 
-    assert len(text) <= width
+    assert width_of(text) <= width
     assert "\x1b" not in text
     assert "\n" not in text
 
@@ -230,7 +240,8 @@ def test_a_resize_leaves_nothing_behind(monkeypatch, columns):
         screen.resize(width)
         line.draw(now=True)
         assert screen.rows[1:] == [line_of(state, width - 1)]
-    line.clear()
+    with line.hidden():
+        pass
 
     assert screen.rows == ["scanned", ""]
 
@@ -292,6 +303,69 @@ def test_away_from_a_terminal_a_tenth_is_worth_a_line(monkeypatch, capsys):
 
     shares = re.findall(r"writing: (\d+) %", capsys.readouterr().err)
     assert shares == ["10", "20", "30", "40", "50", "60", "70", "80", "90"]
+
+
+@pytest.fixture
+def ticking(monkeypatch):
+    """A command whose work takes a while and reports nothing."""
+    monkeypatch.setattr("cli.views.progress._TICK", 0.01)
+    monkeypatch.setattr("cli.views.progress._SECONDS", 0.1)
+    monkeypatch.setattr("cli.views.progress._EVENTS", 0.1)
+
+
+@pytest.mark.usefixtures("ticking")
+@pytest.mark.parametrize("style", ["plain", "json"])
+def test_a_phase_that_reports_nothing_is_not_silent(capsys, style):
+    with listening(Style(style), (COLLECTING,)):
+        time.sleep(0.4)
+
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) >= 2
+    if style == "plain":
+        assert told[0] == "collecting: 0 s"
+    else:
+        validator("ingot.event/1").validate(json.loads(told[0]))
+
+
+@pytest.mark.usefixtures("ticking")
+def test_the_picture_counts_the_seconds_of_a_phase_that_reports_nothing(monkeypatch):
+    clock, drawn = Clock(), []
+    monkeypatch.setattr("cli.views.progress._is_capable", lambda: True)
+    monkeypatch.setattr("cli.views.progress.State", lambda phases: State(phases, clock))
+    monkeypatch.setattr("cli.views.progress_line._write", drawn.append)
+    monkeypatch.setattr("cli.views.progress_line._columns", lambda: 80)
+    monkeypatch.setattr("cli.views.progress_line._REDRAWN", 0.0)
+
+    with listening(Style.AUTO, (COLLECTING,)):
+        clock.now += 7
+        time.sleep(0.4)
+
+    assert any("collecting  7 s" in text for text in drawn)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("gc", "--yes"),
+        ("diff", "m", "m"),
+        ("verify",),
+        ("verify", "m", "--source", LLAMA),
+        ("export", "m", "{out}", "--to", "hf"),
+        ("create", "n", LLAMA),
+        ("sync", "{list}"),
+    ],
+)
+def test_what_may_take_long_has_progress(store, tmp_path, words):
+    run("create", "m", LLAMA, store=store).succeeded()
+    listed = tmp_path / "list.toml"
+    listed.write_text(f'[[model]]\nname = "m"\nsource = "{LLAMA}"\n', encoding="utf-8")
+    given = [str(word).format(out=tmp_path / "out", list=listed) for word in words]
+
+    told = run(*given, "--progress", "json", store=store)
+
+    assert told.code == 0
+    for event in events_of(told.stderr):
+        validator("ingot.event/1").validate(event)
 
 
 def test_a_quick_import_says_nothing_in_between(store):

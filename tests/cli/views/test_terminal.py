@@ -147,7 +147,7 @@ def test_gc_that_is_answered_yes_frees(filled):
 def test_gc_asks_nothing_when_there_is_nothing_to_free(filled_store):
     code, stdout, seen = on_terminal("gc", "--dry-run", store=filled_store)
 
-    assert (code, stdout, seen) == (0, "nothing to free\n", "")
+    assert (code, stdout, seen) == (0, "nothing to free\n", "\rcollecting\r\x1b[J")
 
 
 def test_gc_with_json_never_asks(filled):
