@@ -22,7 +22,6 @@ from store.errors import IngotError, NotFoundError, in_words
 from store.parallel import Stop
 from store.text import printable
 
-
 _CHANGED: Final = "has changed since"
 
 
