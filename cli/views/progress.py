@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -25,6 +24,7 @@ from cli.views.progress_state import (
     State,
 )
 from cli.views.progress_style import Style
+from cli.views.ticking import Teller, ticking
 from importer.events import (
     BlobDone,
     Compared,
@@ -56,8 +56,6 @@ _SECONDS: Final = 10.0
 _PARTS: Final = 10
 """Or when a tenth more is done; but not in the first seconds, in which most are at the end."""
 _FIRST: Final = 3.0
-_TICK: Final = 1.0
-"""Seconds after which it is looked whether there is something to tell, without any event."""
 _EVENTS: Final = 0.5
 """Seconds between two events that say how far it is."""
 
@@ -75,16 +73,16 @@ def listening(
         if sys.stderr is None or style is Style.NONE:
             yield silent
         elif style is Style.JSON:
-            with _ticking(_Events(state)) as listen:
+            with ticking(_Events(state)) as listen:
                 yield listen
         elif is_quiet():
             yield silent
         elif style is Style.AUTO and _is_capable():
             line = Line(state)
-            with beside(line), _ticking(_Picture(state, line)) as listen:
+            with beside(line), ticking(_Picture(state, line)) as listen:
                 yield listen
         else:
-            with _ticking(_Lines(state)) as listen:
+            with ticking(_Lines(state)) as listen:
                 yield listen
     except Exception:
         raise
@@ -97,47 +95,7 @@ def _is_capable() -> bool:
     return sys.stderr.isatty() and os.environ.get("TERM") not in {"dumb", ""}
 
 
-class _Teller:
-    """Tells of events as they come, and of time that passes without any."""
-
-    def __init__(self, state: State) -> None:
-        self._state, self._lock = state, threading.Lock()
-
-    def __call__(self, event: Event) -> None:
-        with self._lock:
-            self._take(event)
-
-    def tick(self) -> None:
-        """Say that something is going on, if it is time to."""
-        with self._lock:
-            self._go_on()
-
-    def _take(self, event: Event) -> None:
-        raise NotImplementedError
-
-    def _go_on(self) -> None:
-        raise NotImplementedError
-
-
-@contextlib.contextmanager
-def _ticking(teller: _Teller) -> Iterator[Listener]:
-    """Yield what tells of events, and of time that passes without any."""
-    stop = threading.Event()
-
-    def tick() -> None:
-        while not stop.wait(_TICK):
-            teller.tick()
-
-    thread = threading.Thread(target=tick, daemon=True, name="progress")
-    thread.start()
-    try:
-        yield teller
-    finally:
-        stop.set()
-        thread.join()
-
-
-class _Picture(_Teller):
+class _Picture(Teller):
     """On a terminal: facts as lines that stay, and a line that is drawn again below them."""
 
     def __init__(self, state: State, line: Line) -> None:
@@ -155,7 +113,7 @@ class _Picture(_Teller):
         self._line.draw()
 
 
-class _Lines(_Teller):
+class _Lines(Teller):
     """Elsewhere: facts as lines, and now and then how far it is."""
 
     def __init__(self, state: State) -> None:
@@ -181,7 +139,7 @@ class _Lines(_Teller):
             talk(_how_far(state))
 
 
-class _Events(_Teller):
+class _Events(Teller):
     """For programs: every fact, and now and then how far it is, as JSON, one a line."""
 
     def __init__(self, state: State) -> None:

@@ -308,7 +308,7 @@ def test_away_from_a_terminal_a_tenth_is_worth_a_line(monkeypatch, capsys):
 @pytest.fixture
 def ticking(monkeypatch):
     """A command whose work takes a while and reports nothing."""
-    monkeypatch.setattr("cli.views.progress._TICK", 0.01)
+    monkeypatch.setattr("cli.views.ticking._TICK", 0.01)
     monkeypatch.setattr("cli.views.progress._SECONDS", 0.1)
     monkeypatch.setattr("cli.views.progress._EVENTS", 0.1)
 

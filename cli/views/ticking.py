@@ -1,0 +1,54 @@
+"""What tells of progress is told of time, too: a phase that reports nothing is not silent."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Final
+
+from cli.views.progress_state import State
+from importer.events import Event, Listener
+
+_TICK: Final = 1.0
+"""Seconds after which it is looked whether there is something to tell, without any event."""
+
+
+class Teller:
+    """Tells of events as they come, and of time that passes without any."""
+
+    def __init__(self, state: State) -> None:
+        self._state, self._lock = state, threading.Lock()
+
+    def __call__(self, event: Event) -> None:
+        with self._lock:
+            self._take(event)
+
+    def tick(self) -> None:
+        """Say that something is going on, if it is time to."""
+        with self._lock:
+            self._go_on()
+
+    def _take(self, event: Event) -> None:
+        raise NotImplementedError
+
+    def _go_on(self) -> None:
+        raise NotImplementedError
+
+
+@contextlib.contextmanager
+def ticking(teller: Teller) -> Iterator[Listener]:
+    """Yield what tells of events, and of time that passes without any."""
+    stop = threading.Event()
+
+    def tick() -> None:
+        while not stop.wait(_TICK):
+            teller.tick()
+
+    thread = threading.Thread(target=tick, daemon=True, name="progress")
+    thread.start()
+    try:
+        yield teller
+    finally:
+        stop.set()
+        thread.join()
