@@ -25,8 +25,9 @@ class Architecture:
         vocabulary: how that is found.
         parameters: lines for the keys.
         first: lines for keys before all others.
-        drops: tensors that are left out.
+        drops: how the names of tensors that are left out begin.
         prefix: before the names of its tensors.
+        strips: before names in its files, and not in those of the table.
         fixed: values in place of the configuration's.
     """
 
@@ -36,6 +37,7 @@ class Architecture:
     first: tuple[str, ...] = ()
     drops: tuple[str, ...] = ()
     prefix: str = ""
+    strips: str = ""
     fixed: Mapping[str, Json] = field(default_factory=dict)
 
     @property

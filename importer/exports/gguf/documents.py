@@ -64,14 +64,25 @@ class Documents:
         if path not in self:
             return {}
         if path not in self._parsed:
-            try:
-                found = loads(self.read(path), floats=True, constants=True)
-            except JsonError as error:
-                bad(path, f"is not JSON: {error}", error)
+            found = self._loaded(path)
             if not isinstance(found, dict):
                 bad(path, "is not a JSON object")
             self._parsed[path] = found
         return self._parsed[path]
+
+    def any(self, path: str) -> Json:
+        """Return a JSON document of any kind; null where there is no such file.
+
+        Raises:
+            InputError: it is not JSON.
+        """
+        return self._loaded(path) if path in self else None
+
+    def _loaded(self, path: str) -> Json:
+        try:
+            return loads(self.read(path), floats=True, constants=True)
+        except JsonError as error:
+            bad(path, f"is not JSON: {error}", error)
 
 
 def bad(path: str, what: str, cause: Exception | None = None) -> NoReturn:

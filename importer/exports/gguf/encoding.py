@@ -1,4 +1,4 @@
-"""What a tokenizer.json makes of a text: numbers of tokens, by pairs of bytes that merge.
+"""What a tokenizer.json makes of a text: numbers of tokens.
 
 Enough of Hugging Face's tokenizers for one short text; what is not understood is not encoded.
 """
@@ -8,25 +8,20 @@ from __future__ import annotations
 import itertools
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from importer.exports.gguf.documents import as_list, as_object
+from importer.exports.gguf.expressions import NotEncodedError, cut, matches
+from importer.exports.gguf.wordpiece import bert_normalized, bert_words, pieces
 from store.json import Json
 
-_PROPERTY: Final = re.compile(r"\\([pP])\{(\^?)([A-Za-z_]+)\}")
 _GPT2: Final = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 _PUNCTUATION: Final = {
     "Isolated": r"[!-/:-@\[-`{-~\p{P}]",
     "Contiguous": r"[!-/:-@\[-`{-~\p{P}]+",
 }
-_NOTHING: Final = "\ufdd0"
-"""A character that no text has."""
 _FORMS: Final = frozenset({"NFC", "NFD", "NFKC", "NFKD"})
-
-
-class NotEncodedError(Exception):
-    """The tokenizer has a part that is not understood here."""
 
 
 class Encoding:
@@ -92,6 +87,9 @@ class Encoding:
         return ranks
 
     def _tokens(self, word: str, ranks: Mapping[tuple[str, str], int]) -> Iterator[int]:
+        if self._model.get("type") == "WordPiece":
+            yield from pieces(word, self._model, self._vocab)
+            return
         whole = self._vocab.get(word)
         if self._model.get("ignore_merges") and isinstance(whole, int):
             yield whole
@@ -122,7 +120,7 @@ class Encoding:
             kind = one.get("type") if isinstance(one, dict) else None
             if kind == "TemplateProcessing" and isinstance(one, dict):
                 numbers = _in_template(one, numbers)
-            elif kind == "RobertaProcessing" and isinstance(one, dict):
+            elif kind in {"RobertaProcessing", "BertProcessing"} and isinstance(one, dict):
                 ends = [one.get(key) for key in ("cls", "sep")]
                 first, last = (_second(end) for end in ends)
                 numbers = [first, *numbers, last]
@@ -150,7 +148,7 @@ def _in_template(processor: Mapping[str, Json], numbers: list[int]) -> list[int]
     return made
 
 
-def _normalized(step: Json, text: str) -> str:
+def _normalized(step: Json, text: str) -> str:  # noqa: PLR0911 - one for each kind
     if step is None:
         return text
     if not isinstance(step, dict):
@@ -166,13 +164,15 @@ def _normalized(step: Json, text: str) -> str:
         return text.lower()
     if kind == "Prepend":
         return f"{step.get('prepend')}{text}"
+    if kind == "BertNormalizer":
+        return bert_normalized(step, text)
     plain = as_object(step.get("pattern")).get("String")
     if kind == "Replace" and isinstance(plain, str):
         return text.replace(plain, str(step.get("content")))
     raise NotEncodedError
 
 
-def _words(step: Json, words: Sequence[str]) -> list[str]:
+def _words(step: Json, words: Sequence[str]) -> list[str]:  # noqa: PLR0911 - likewise
     """Return the words that a pre-tokenizer makes of others."""
     if step is None:
         return list(words)
@@ -184,14 +184,16 @@ def _words(step: Json, words: Sequence[str]) -> list[str]:
         for inner in as_list(step.get("pretokenizers")):
             found = _words(inner, found)
         return found
+    if kind == "BertPreTokenizer":
+        return [one for word in words for one in bert_words(word)]
     if kind == "Split":
         return [one for word in words for one in _split(step, word)]
     if kind == "Digits":
         pattern = r"\p{N}" if step.get("individual_digits") else r"\p{N}+"
-        return [one for word in words for one in _cut(pattern, word)]
+        return [one for word in words for one in cut(pattern, word)]
     how = str(step.get("behavior", "Isolated"))
     if kind == "Punctuation" and how in _PUNCTUATION:
-        return [one for word in words for one in _cut(_PUNCTUATION[how], word)]
+        return [one for word in words for one in cut(_PUNCTUATION[how], word)]
     if kind == "ByteLevel":
         return list(_byte_level(step, words))
     raise NotEncodedError
@@ -205,9 +207,9 @@ def _split(step: Mapping[str, Json], word: str) -> Iterator[str]:
     regex = re.escape(str(pattern.get("String"))) if regex is None else str(regex)
     behavior, invert = step.get("behavior"), bool(step.get("invert"))
     if behavior == "Isolated":
-        yield from _cut(regex, word)
+        yield from cut(regex, word)
     elif behavior == "Removed":
-        for found, is_match in _matches(regex, word):
+        for found, is_match in matches(regex, word):
             if is_match is invert:
                 yield found
     else:
@@ -218,70 +220,9 @@ def _byte_level(step: Mapping[str, Json], words: Sequence[str]) -> Iterator[str]
     for word in words:
         if step.get("add_prefix_space") and not word.startswith(" "):
             word = f" {word}"  # noqa: PLW2901
-        pieces = _cut(_GPT2, word) if step.get("use_regex", True) else [word]
+        pieces = cut(_GPT2, word) if step.get("use_regex", True) else [word]
         for piece in pieces:
             yield "".join(_LETTERS[byte] for byte in piece.encode())
-
-
-def _cut(regex: str, word: str) -> Iterator[str]:
-    for found, _ in _matches(regex, word):
-        yield found
-
-
-def _matches(regex: str, word: str) -> Iterator[tuple[str, bool]]:
-    """Yield what an expression matches, and what is between."""
-    try:
-        compiled = re.compile(_expanded(regex, frozenset(word)))
-    except re.error as error:
-        raise NotEncodedError from error
-    end = 0
-    for found in compiled.finditer(word):
-        if found.start() > end:
-            yield word[end : found.start()], False
-        if found.group():
-            yield found.group(), True
-        end = found.end()
-    if end < len(word):
-        yield word[end:], False
-
-
-def _expanded(regex: str, characters: frozenset[str]) -> str:
-    """Return an expression without properties of Unicode: those of `characters` in their place.
-
-    Python's `re` knows none, and of one text each property has few characters.
-    """
-    made: list[str] = []
-    at, is_in_class = 0, False
-    while at < len(regex):
-        found = _PROPERTY.match(regex, at)
-        if found is not None:
-            is_negative = (found[1] == "P") is not bool(found[2])
-            is_of = _property(found[3])
-            inside = sorted(one for one in characters if is_of(one) is not is_negative)
-            escaped = "".join(map(re.escape, inside)) or _NOTHING
-            made.append(escaped if is_in_class else f"[{escaped}]")
-            at = found.end()
-            continue
-        if regex[at] == "\\":
-            made.append(regex[at : at + 2])
-            at += 2
-            continue
-        if regex[at] == "[":
-            made.append("\\[" if is_in_class else "[")
-            is_in_class = True
-        else:
-            is_in_class = is_in_class and regex[at] != "]"
-            made.append(regex[at])
-        at += 1
-    return "".join(made)
-
-
-def _property(name: str) -> Callable[[str], bool]:
-    if name == "Han":
-        return lambda one: unicodedata.name(one, "").startswith("CJK UNIFIED")
-    if len(name) > 2 or name[0] not in "LMNPSZC":  # noqa: PLR2004 - as in `Lu`
-        raise NotEncodedError
-    return lambda one: unicodedata.category(one).startswith(name)
 
 
 def _second(pair: Json) -> int:

@@ -17,6 +17,7 @@ from importer.exports.gguf.file import Content, Typed, mxfp4_moved
 from importer.exports.gguf.hparams import Hparams
 from importer.exports.gguf.mixing import facts_of, mixed, moved_last
 from importer.exports.gguf.parameters import Metadata, Parameters
+from importer.exports.gguf.pooling import pooling_of
 from importer.exports.gguf.projector import projector
 from importer.exports.gguf.provenance import general
 from importer.exports.gguf.requantizing import copied, requantized, whole_files
@@ -81,13 +82,13 @@ class Gguf:
         _check_kind(plan)
         config = inventory.configs[""]
         architecture = architecture_of(plan.classification.architecture)
-        hparams = Hparams(config, architecture.fixed)
+        documents = Documents(inventory)
+        hparams = Hparams(config, {**architecture.fixed, **pooling_of(documents)})
         every = ordered(list(_sources(plan)))
-        sources = [one for one in every if _is_taken(one, architecture)]
+        sources = list(_taken(every, architecture))
         seeing = [one for one in every if not is_of_text(one.own_name)]
         wanted = FILE_TYPES[word] if word else _usual(sources)
         tensors = _tensors(architecture, hparams, sources)
-        documents = Documents(inventory)
         is_float = not wanted.is_mixture and (word or NAMED[wanted.kind].is_plain)
         usual = NAMED[wanted.kind if is_float else _usual_float(sources).kind]
         typed = [
@@ -186,7 +187,8 @@ def _usual_float(sources: Sequence[SourceTensor]) -> FileType:
 
 def _check_kind(plan: Plan) -> None:
     kind = plan.classification.kind
-    if kind is not SourceKind.MODEL or plan.inventory.components != ("",):
+    of_text = {one.sources[0].component for one in plan.tensors} == {""}
+    if kind not in {SourceKind.MODEL, SourceKind.SENTENCE} or not of_text:
         raise UnsupportedError(f"llama.cpp does not load a {kind}", code="E_EXPORT_FORMAT")
     if "" not in plan.inventory.configs:
         raise UnsupportedError(
@@ -195,8 +197,12 @@ def _check_kind(plan: Plan) -> None:
         )
 
 
-def _is_taken(tensor: SourceTensor, architecture: Architecture) -> bool:
-    return is_of_text(tensor.own_name) and tensor.own_name not in architecture.drops
+def _taken(every: Sequence[SourceTensor], architecture: Architecture) -> Iterator[SourceTensor]:
+    """Yield the tensors of the text model that are used, by the names of the table."""
+    for one in every:
+        name = one.own_name.removeprefix(architecture.strips)
+        if is_of_text(one.own_name) and not name.startswith(architecture.drops):
+            yield one._replace(name=name) if architecture.strips else one
 
 
 def _unseen(sources: Sequence[SourceTensor]) -> Iterator[str]:

@@ -143,6 +143,8 @@ class Hparams:
     def _rope(self, rule: Mapping[str, Any]) -> dict[str, Json]:
         """Return the parameters of rotary embeddings, as a configuration of v5 has them."""
         values = self.values
+        if rule.get("ropes") == "none":
+            return {}
         found = values.get("rope_scaling") or values.get("rope_parameters")
         if found is None:
             found = dict(rule.get("rope", {}))

@@ -46,6 +46,7 @@ _FLOATS: Final = frozenset(
 )
 _BOOLS: Final = frozenset({"attention.causal", "expert_weights_norm", "use_parallel_residual"})
 _STRINGS: Final = frozenset({"rope.scaling.type"})
+_WORDS: Final = {"false": False, "true": True}
 _GATES: Final = {"softmax": 1, "sigmoid": 2, "sqrtsoftplus": 4}
 
 _COMMON: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
@@ -125,6 +126,8 @@ class Parameters:
     def _source(self, source: str) -> Json:
         if source.startswith("="):
             text = source[1:]
+            if text in _WORDS:
+                return _WORDS[text]
             if text.isalpha():
                 return text
             return float(text) if "." in text else int(text)

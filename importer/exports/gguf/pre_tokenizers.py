@@ -14,13 +14,16 @@ from importlib import resources
 from typing import Any, Final, NamedTuple
 
 from importer.exports.gguf.documents import as_object
-from importer.exports.gguf.encoding import Encoding, NotEncodedError
+from importer.exports.gguf.encoding import Encoding
+from importer.exports.gguf.expressions import NotEncodedError
 from importer.formats import gguf_names
 from store.errors import UnsupportedError
 from store.json import Json
 
 _TABLE: Final = "pre_tokenizers.toml"
 _STRUCTURES: Final = "pretokenizers.toml"
+_WORD_PIECE: Final = "WordPiece"
+_USUAL: Final = "default"
 
 
 class _Structure(NamedTuple):
@@ -60,6 +63,8 @@ def pre_tokenizer_of(
         if digest in table["names"]:
             name: str = table["names"][digest]
             return name
+    if model.get("type") == _WORD_PIECE:
+        return _USUAL  # llama.cpp cuts the text of all of them alike, and does not ask
     return _by_structure(tokenizer, model)
 
 

@@ -65,15 +65,7 @@ class Vocabulary:
 
     def bpe(self) -> Metadata:
         """Return the keys of a tokenizer.json whose pairs of bytes merge."""
-        if TOKENIZER not in self.documents:
-            self.missing(TOKENIZER)
-        tokenizer = self.documents.parse(TOKENIZER)
-        model = as_object(tokenizer.get("model"))
-        if model.get("type", "BPE") != "BPE":
-            raise UnsupportedError(
-                f"`{TOKENIZER}` has a vocabulary of the type {model.get('type')}, expected BPE",
-                code="E_EXPORT_FORMAT",
-            )
+        tokenizer, model = self._of_type("BPE")
         tokens, kinds = self._tokens(tokenizer)
         merges = self._merges(model)
         made: Metadata = {
@@ -85,6 +77,37 @@ class Vocabulary:
         if merges:
             made["tokenizer.ggml.merges"] = Values("string", merges)
         return made | self.special()
+
+    def word_pieces(self) -> Metadata:
+        """Return the keys of a tokenizer.json of BERT's: what begins a word is marked."""
+        tokenizer, model = self._of_type("WordPiece")
+        tokens, kinds = self._tokens(tokenizer)
+        marked = [
+            one if kind == Kind.CONTROL else one[2:] if one.startswith("##") else _SPACE + one
+            for one, kind in zip(tokens, kinds, strict=True)
+        ]
+        types = self.hparams.optional("type_vocab_size")
+        made: Metadata = {
+            "tokenizer.ggml.token_type_count": Value("u32", 1 if types is None else types),
+            _MODEL: Value("string", "bert"),
+            "tokenizer.ggml.pre": Value("string", pre_tokenizer_of(tokenizer, model, ())),
+            "tokenizer.ggml.tokens": Values("string", marked),
+            "tokenizer.ggml.token_type": Values("i32", kinds),
+        }
+        return made | self.special(len(tokens))
+
+    def _of_type(self, kind: str) -> tuple[Mapping[str, Json], Mapping[str, Json]]:
+        """Return a tokenizer.json and its model, which must be of a type."""
+        if TOKENIZER not in self.documents:
+            self.missing(TOKENIZER)
+        tokenizer = self.documents.parse(TOKENIZER)
+        model = as_object(tokenizer.get("model"))
+        if (found := model.get("type", "BPE")) != kind:
+            raise UnsupportedError(
+                f"`{TOKENIZER}` has a vocabulary of the type {found}, expected {kind}",
+                code="E_EXPORT_FORMAT",
+            )
+        return tokenizer, model
 
     def missing(self, path: str) -> NoReturn:
         """Raise UnsupportedError for a file without which there is no vocabulary."""

@@ -164,6 +164,7 @@ WAYS: Final[Mapping[str, Callable[[Vocabulary], Metadata]]] = MappingProxyType(
         "phi3": _phi3,
         "qwen": _qwen,
         "sentencepiece": Vocabulary.sentencepiece,
+        "wordpiece": Vocabulary.word_pieces,
     }
 )
 """By the word in architectures.toml."""
