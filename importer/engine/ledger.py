@@ -14,9 +14,8 @@ from store import BlobRef, CommitOutcome
 from store.writer import Writer
 
 if TYPE_CHECKING:  # an import that finds everything in the store makes nothing
-    from importer.engine.make import Made, MakeJob
+    from importer.engine.make import Made, MakeJob, Stored
     from importer.engine.reuse import Fingerprint
-    from store.status import Status
 
 _AT_ONCE: Final = 256
 """Blobs that are reused under one lock, which gc waits for: that takes 5 ms."""
@@ -89,26 +88,28 @@ class Ledger:
         self.done[job.number] = Written(made.ref, outcome)
         self.tell(BlobDone(job.plan.name, made.ref.size, outcome))
 
-    def adopt(
-        self, number: int, made: Made, outcome: CommitOutcome, status: Status | None
-    ) -> None:
-        """Take over a blob that another writer has put into the store and still holds.
+    def adopt(self, found: Sequence[Stored]) -> None:
+        """Take over blobs that another writer has put into the store and still holds.
 
-        Where it is gone all the same, the job stays undone.
-
-        Args:
-            status: of the file that it put there, or None where it was not synced.
+        Where one is gone all the same, its job stays undone.
         """
-        job = self.jobs[number]
-        assert made.ref.size == job.nbytes, f"{made.ref.size} of {job.nbytes} bytes"
-        if status is not None:
-            self.reuse.saw(made.ref, status)
-        self._writer.reuse([made.ref])  # pins it, so that gc does not take it any more
-        if not self.reuse.is_there(made.ref):
-            return
-        self.reuse.note(job, made.fingerprints, made.ref)
-        self.done[number] = Written(made.ref, outcome)
-        self.tell(BlobDone(job.name, made.ref.size, outcome))
+        for start in range(0, len(found), _AT_ONCE):
+            some = found[start : start + _AT_ONCE]
+            for one in some:
+                expected = self.jobs[one.number].nbytes
+                assert one.made.ref.size == expected, f"{one.made.ref.size} of {expected} bytes"
+                if one.status is not None:
+                    self.reuse.saw(one.made.ref, one.status)
+            self._writer.reuse([one.made.ref for one in some])  # pins: gc takes them no more
+            for one in some:
+                if self.reuse.is_there(one.made.ref):
+                    self._adopted(one)
+
+    def _adopted(self, one: Stored) -> None:
+        job, ref = self.jobs[one.number], one.made.ref
+        self.reuse.note(job, one.made.fingerprints, ref)
+        self.done[one.number] = Written(ref, one.outcome)
+        self.tell(BlobDone(job.name, ref.size, one.outcome))
 
     def wrote(self, name: str, nbytes: int) -> None:
         """Tell that so many bytes of a blob were written."""

@@ -17,11 +17,12 @@ from importer.engine.reuse import Fingerprint
 from importer.engine.sink import Sink
 from importer.engine.workers import WorkerPool
 from importer.planning.plan import BlobPlan, Job, TensorPlan
-from store import BlobRef
+from store import BlobRef, CommitOutcome
 from store.blob_writer import BlobWriter
 from store.errors import InputError
 from store.fs import FileSystem
 from store.parallel import Stop
+from store.status import Status
 from store.text import printable
 
 _WORTH_RESERVING: Final = 1 << 18
@@ -58,6 +59,20 @@ class Made(NamedTuple):
 
     ref: BlobRef
     fingerprints: tuple[Fingerprint, ...]
+
+
+class Stored(NamedTuple):
+    """A blob that another writer has put into the store, and holds there for now.
+
+    Attributes:
+        number: of the job in its plan.
+        status: of the blob's file; None where it is not durable.
+    """
+
+    number: int
+    made: Made
+    outcome: CommitOutcome
+    status: Status | None
 
 
 def make_blob(

@@ -13,16 +13,22 @@ from importer.codecs.base import KernelSpec
 from importer.codecs.runtime import NUMPY
 from importer.engine.cluster.site import Site
 from importer.engine.committer import Committer
-from importer.engine.make import Made, MakeJob, fingerprint_sources, kernels_of, make_into
+from importer.engine.make import (
+    Made,
+    MakeJob,
+    Stored,
+    fingerprint_sources,
+    kernels_of,
+    make_into,
+)
 from importer.engine.reuse import Fingerprint
 from importer.engine.workers import WorkerPool
 from importer.planning.plan import Job
-from store import CommitOutcome, Store
+from store import Store
 from store.errors import StorageError
 from store.fs import FileSystem
 from store.memo import Memo
 from store.parallel import StoppedError
-from store.status import Status
 from store.writer_folder import PURPOSE
 
 Batch = tuple[tuple[int, Job], ...]
@@ -49,20 +55,6 @@ class Session(NamedTuple):
     is_durable: bool
     kernels: Counter[KernelSpec]
     interval: float
-
-
-class Stored(NamedTuple):
-    """A blob that a worker has put into the store and holds there for now.
-
-    Attributes:
-        number: of the job in its plan.
-        status: of the blob's file; None where it is not durable.
-    """
-
-    number: int
-    made: Made
-    outcome: CommitOutcome
-    status: Status | None
 
 
 def make_batch(session: Session, batch: Batch) -> tuple[Stored, ...]:

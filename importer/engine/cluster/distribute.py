@@ -111,9 +111,8 @@ class _Distribution:
                 return
             for _, made in self._cluster.run(self._batched(left), make):
                 for one in made:
-                    job = ledger.jobs[one.number]
-                    self._tell_wrote(one.number, job.nbytes)
-                    ledger.adopt(one.number, one.made, one.outcome, one.status)
+                    self._tell_wrote(one.number, ledger.jobs[one.number].nbytes)
+                ledger.adopt(made)
         if ledger.left:
             raise IntegrityError(
                 f"{len(ledger.left)} blobs that workers made are not in the store",

@@ -25,6 +25,8 @@ _FIRST_WORKER: Final = 30.0
 """Seconds to wait for a worker at the start."""
 _NO_WORKER: Final = 300.0
 """Seconds to wait for one later: those that died may be started again."""
+_AT_ONCE: Final = 64
+"""Results that are fetched together: all of them are held meanwhile."""
 _LOOK: Final = 1.0
 """Seconds between two looks at which workers there are."""
 _AHEAD: Final = 2
@@ -117,14 +119,11 @@ class Cluster:
                     running[self._submit(job, work, done)] = job
                 if not running:
                     return
-                future = self._next(done)
-                result = self._result(future)
-                yield running[future], result
-                running.pop(future)
-                # The client has what it needs: from now on the worker may let go.
-                del result
-                with self._talking():
-                    future.release()
+                for future, result in self._results(self._next(done)):
+                    yield running.pop(future), result
+                    # The client has what it needs: from now on the worker may let go.
+                    with self._talking():
+                        future.release()
         finally:
             with contextlib.suppress(Exception):
                 if running and self._client.status == "running":
@@ -141,18 +140,33 @@ class Cluster:
             future.add_done_callback(done.put)
         return future
 
-    def _next(self, done: SimpleQueue[Future[Any]]) -> Future[Any]:
+    def _next(self, done: SimpleQueue[Future[Any]]) -> list[Future[Any]]:
+        """Wait for what is done next; return all that is."""
         while True:
             if time.monotonic() - self._looked >= _LOOK:
                 self._look()
             with contextlib.suppress(Empty):
-                return done.get(timeout=_LOOK)
+                found = [done.get(timeout=_LOOK)]
+                while not done.empty() and len(found) < _AT_ONCE:
+                    found.append(done.get())
+                return found
+
+    def _results(self, futures: list[Future[Any]]) -> Iterator[tuple[Future[Any], Any]]:
+        """Yield the results of what is done: fetched at once, as a round trip takes 5 ms."""
+        good = [future for future in futures if future.status == "finished"]
+        try:
+            results = self._client.gather(good)
+        except Exception:  # noqa: BLE001 - one by one it shows what was wrong, and with which
+            good, results = [], []
+        yield from zip(good, results, strict=True)
+        for future in (future for future in futures if future not in good):
+            yield future, self._result(future)
 
     def _result(self, future: Future[Any]) -> Any:  # noqa: ANN401 - of any job
         with self._talking():
             failure = future.exception() if future.status == "error" else None
             if failure is None:
-                return future.result()
+                return future.result()  # it was lost meanwhile, and is done again
         if isinstance(failure, self._deaths):
             raise NetworkError(
                 f"a job killed each of the workers that tried it, the last was "

@@ -157,11 +157,11 @@ def test_blobs_that_were_gone_before_they_were_taken_over_are_made_again(
     create(alone, source)
     adopt, lost = Ledger.adopt, []
 
-    def lose_one(ledger, number, made, outcome, status):
+    def lose_one(ledger, found):
         if not lost:
-            lost.append(made.ref)
-            store.blobs.path(made.ref.digest).unlink()
-        adopt(ledger, number, made, outcome, status)
+            lost.append(found[0].made.ref)
+            store.blobs.path(lost[0].digest).unlink()
+        adopt(ledger, found)
 
     monkeypatch.setattr(Ledger, "adopt", lose_one)
 
