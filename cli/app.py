@@ -26,6 +26,8 @@ _COMMANDS: Final = MappingProxyType(
         "sync": "cli.commands.sync:sync",
         "push": "cli.commands.registry:push",
         "pull": "cli.commands.registry:pull",
+        "save": "cli.commands.layout:save",
+        "load": "cli.commands.layout:load",
         "export": "cli.commands.export:export",
         "diff": "cli.commands.diff:diff",
         "verify": "cli.commands.verify:verify",

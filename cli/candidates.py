@@ -63,6 +63,7 @@ _MODELS: Final = frozenset(
         ("cp", "target"),
         ("rm", "names"),
         ("push", "name"),
+        ("save", "names"),
         ("export", "name"),
         ("diff", "a"),
         ("diff", "b"),

@@ -71,6 +71,7 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "E_IMATRIX_UNUSED": "Measure one of this very model; `--calibrate mse` needs none",
         "E_IO": "Run it again; if it stays so, look at the disk (`dmesg`)",
         "E_JSON": "`ingot verify` shows what is damaged; creating the model again repairs it",
+        "E_LAYOUT_NAME": "Say it: `ingot load SOURCE NAME`",
         "E_LIMIT": "The page on limits (docs/formats/limits.md) says what is refused, and why",
         "E_MANIFEST": "Remove the name with `ingot rm`, or create the model again",
         "E_MEMORY": "Use fewer `--jobs`",

@@ -19,7 +19,7 @@ _HUB: Final = "`ingot create NAME hf:org/repo` imports a model from the Hugging 
 
 PEERS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        **dict.fromkeys(("add", "import", "load"), f"{_CREATE} imports a model"),
+        **dict.fromkeys(("add", "import"), f"{_CREATE} imports a model"),
         **dict.fromkeys(
             ("convert", "quantize", "quantise"),
             "`ingot create NAME SOURCE -q int4` imports and quantizes, `ingot export` converts",
@@ -29,7 +29,6 @@ PEERS: Final[Mapping[str, str]] = MappingProxyType(
             f"{_HUB}; `ingot pull` gets one from a registry",
         ),
         **dict.fromkeys(("upload", "publish"), "`ingot push NAME HOST/NAMESPACE/MODEL:TAG`"),
-        "save": "`ingot export NAME DEST --to hf` writes a model for other programs",
         **dict.fromkeys(("inspect", "info", "describe", "cat"), "`ingot show NAME`"),
         **dict.fromkeys(("images", "models", "dir"), "`ingot list`"),
         **dict.fromkeys(("tag", "copy", "alias"), "`ingot cp SOURCE TARGET`"),

@@ -131,7 +131,7 @@ def corpus(place):  # noqa: PLR0915 - a list of calls
 
 
 def _registry(place, call):
-    """Yield what push and pull print."""
+    """Yield what push, pull, save and load print."""
     server = RegistryServer()
     try:
         reference = f"{server.host}/me/m"
@@ -139,6 +139,8 @@ def _registry(place, call):
         yield call("a push", "push", "m", reference)
         yield call("a pull", "pull", reference, "p", "--dry-run")
         yield call("a pull", "pull", reference, "p")
+        yield call("a layout", "save", "m", place / "layout")
+        yield call("models", "load", place / "layout")
         done = run("pull", reference, "--progress", "json", store=place / "pulled")
         for line in done.stderr.splitlines():
             if line.startswith("{"):

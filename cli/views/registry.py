@@ -1,16 +1,19 @@
-"""What `push` and `pull` say of what moved."""
+"""What `push`, `pull`, `save` and `load` say of what moved."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from store.text import count, size
 
 if TYPE_CHECKING:
+    from importer.exports.layout import Saved
+    from importer.registry.load import Loaded
     from importer.registry.pull import Pulled
     from importer.registry.push import Pushed
     from importer.registry.transfer import Amount
+    from store import Digest, ModelName
 
 
 def push_lines(done: Pushed) -> Iterator[str]:
@@ -50,10 +53,7 @@ def pull_lines(done: Pulled) -> Iterator[str]:
 def pull_summary(done: Pulled) -> Iterator[str]:
     """Yield what a pull did."""
     yield f"pulled {_amount(done.moved)}; {_amount(done.present)} were there"
-    if done.replaced == done.digest:
-        yield f"{done.name} is unchanged"
-    elif done.replaced is not None:
-        yield f"replaced {done.name} (was {done.replaced.short})"
+    yield from _replaced(done.name, done.digest, done.replaced)
 
 
 def pull_document(done: Pulled, *, dry_run: bool) -> dict[str, object]:
@@ -67,6 +67,46 @@ def pull_document(done: Pulled, *, dry_run: bool) -> dict[str, object]:
         "moved": _document(done.moved),
         "present": _document(done.present),
     }
+
+
+def save_document(done: Saved, place: str) -> dict[str, object]:
+    """Return what was saved, for `--json`."""
+    return {
+        "path": place,
+        "models": [{"name": name, "digest": str(digest)} for name, digest in done.models],
+        "blobs": done.blobs.blobs,
+        "bytes": done.nbytes,
+    }
+
+
+def load_document(done: Sequence[Loaded]) -> dict[str, object]:
+    """Return what was loaded, for `--json`."""
+    return {
+        "models": [
+            {
+                "name": str(one.name),
+                "digest": str(one.digest),
+                "replaced": str(one.replaced) if one.replaced is not None else None,
+                "moved": _document(one.moved),
+                "present": _document(one.present),
+            }
+            for one in done
+        ]
+    }
+
+
+def load_summary(done: Sequence[Loaded]) -> Iterator[str]:
+    """Yield what loading did."""
+    for one in done:
+        yield f"loaded {_amount(one.moved)}; {_amount(one.present)} were there"
+        yield from _replaced(one.name, one.digest, one.replaced)
+
+
+def _replaced(name: ModelName, digest: Digest, replaced: Digest | None) -> Iterator[str]:
+    if replaced == digest:
+        yield f"{name} is unchanged"
+    elif replaced is not None:
+        yield f"replaced {name} (was {replaced.short})"
 
 
 def _amount(amount: Amount) -> str:

@@ -33,6 +33,8 @@ COMMANDS = (
     "sync",
     "push",
     "pull",
+    "save",
+    "load",
     "export",
     "diff",
     "verify",
