@@ -25,9 +25,10 @@ LARGEST: Final[Mapping[str, np.float32]] = MappingProxyType(
     }
 )
 """The largest finite number of each dtype."""
-_INFINITY: Final[Mapping[str, int]] = MappingProxyType(
+INFINITY: Final[Mapping[str, int]] = MappingProxyType(
     {"BF16": 0x7F80, "F16": 0x7C00, "F32": 0x7F80_0000}
 )
+"""The bits of each dtype's infinity; those of NaNs are larger, but for signs."""
 _BF16_SHIFT: Final = 16
 _BF16_NAN: Final = 0x7FC0
 
@@ -52,7 +53,7 @@ def read(rows: Buffer, dtype: str) -> Bits:
 
 def count_nonfinite(bits: Bits, dtype: str) -> int:
     """Count NaNs and infinities."""
-    infinity = bits.dtype.type(_INFINITY[dtype])
+    infinity = bits.dtype.type(INFINITY[dtype])
     return int(np.count_nonzero((bits & infinity) == infinity))
 
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from importer.codecs.base import Part
-from importer.codecs.cast import Cast
-from importer.codecs.runtime import NUMPY
+from importer.codecs.base import Operation, Part
+from importer.codecs.cast import Cast, CastKernel
+from importer.codecs.runtime import NUMPY, KernelRuntime
 
 KINDS = {"F64": np.float64, "F32": np.uint32, "F16": np.uint16, "BF16": np.uint16}
 MLX = {"F32": mx.float32, "F16": mx.float16, "BF16": mx.bfloat16}
@@ -175,3 +175,52 @@ def test_a_cast_is_one_part_of_another_dtype():
     assert codec.parts((2, 3)) == (Part("", "BF16", (2, 3)),)
     assert codec.unit((2, 3)) == 1
     assert not codec.is_lossless
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    """Every kernel of casts, checked."""
+    specs = [kernel for pair in PAIRS for kernel in Cast(*pair).kernels(Operation.ENCODE)]
+    assert len(specs) == 3
+    for spec in specs:
+        spec.check(spec.load())
+    return KernelRuntime({spec: spec.load() for spec in specs})
+
+
+KERNEL_PAIRS = [("BF16", "F16"), ("F32", "F16"), ("F32", "BF16")]
+
+
+def same_as_numpy(dtype, to, bits, runtime):
+    data = bytearray(bits.tobytes())
+    mine, wanted = (Cast(dtype, to).encode(data, one) for one in (runtime, NUMPY))
+    assert bytes(mine.parts[0]) == bytes(wanted.parts[0])
+    assert mine.nonfinite == wanted.nonfinite
+
+
+@pytest.mark.parametrize(("dtype", "to"), KERNEL_PAIRS)
+def test_a_kernel_casts_every_upper_half_as_numpy_does(dtype, to, compiled):
+    """In parts of like exponents: one value that is not finite has numpy cast its part."""
+    for sign in (0, 0x8000):
+        upper = np.arange(sign, sign + 0x8000, dtype=np.uint32)
+        for lower in (0, 1, 0x1000, 0x8000, 0xFFFF) if dtype == "F32" else (0,):
+            bits = (upper << 16 | lower if dtype == "F32" else upper).astype(KINDS[dtype])
+            for part in bits.reshape(256, -1):
+                same_as_numpy(dtype, to, part, compiled)
+
+
+@pytest.mark.parametrize(("dtype", "to"), KERNEL_PAIRS)
+@given(values=st.lists(st.floats(width=32), max_size=40))
+def test_a_kernel_casts_as_numpy_does(dtype, to, compiled, values):
+    bits = np.array(values, np.float32).view(np.uint32)
+    bits = bits if dtype == "F32" else bits >> 16
+    same_as_numpy(dtype, to, bits.astype(KINDS[dtype]), compiled)
+
+
+def test_a_kernel_that_rounds_otherwise_is_found():
+    class Wrong:
+        @staticmethod
+        def narrowed(source, _dtype, _wanted):
+            return np.zeros(len(source), np.uint16)
+
+    with pytest.raises(ArithmeticError):
+        CastKernel("BF16", "F16").check(Wrong)
