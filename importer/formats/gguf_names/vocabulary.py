@@ -12,6 +12,8 @@ from store.json import Json
 LIMIT_TOKENS: Final = 1 << 20
 """Tokens, and pairs, of which a tokenizer.json is written: more would fill the memory."""
 LIMIT_BYTES: Final = 24 << 20
+LIMIT_LENGTH: Final = 1 << 12
+"""Characters of a token, which is cut at each of them when pairs are sought."""
 
 
 @unique

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -9,7 +10,12 @@ from importer.formats.gguf.header import Header
 from importer.formats.gguf.metadata import Array, Value
 from importer.formats.gguf_names.facts import Fact, Facts
 from importer.formats.gguf_names.rope import FACTORS
-from importer.formats.gguf_names.vocabulary import LIMIT_BYTES, LIMIT_TOKENS, Vocabulary
+from importer.formats.gguf_names.vocabulary import (
+    LIMIT_BYTES,
+    LIMIT_LENGTH,
+    LIMIT_TOKENS,
+    Vocabulary,
+)
 from importer.sources.containers.gguf import read_elements
 from importer.sources.file import SourceFile, opened, read_bytes
 
@@ -43,26 +49,40 @@ def vocabulary_of(file: SourceFile, header: Header) -> Vocabulary | str:
     pairs = merges if isinstance(merges, Array) and merges.kind == "string" else None
     if tokens.length > LIMIT_TOKENS or (pairs is not None and pairs.length > 2 * LIMIT_TOKENS):
         return f"it has {tokens.length} tokens, the limit is {LIMIT_TOKENS}"
-    words: list[str] = []
-    left = LIMIT_BYTES
-    for word in read_elements(file, tokens):
-        words.append(str(word))
-        left -= len(words[-1])
-        if left < 0:
-            return f"its tokens are longer than {LIMIT_BYTES} characters"
-    kinds, scores = (
-        _numbers(file, arrays[key], len(words)) for key in ("token_type", "scores")
-    )
+    words = _words(file, tokens)
+    if isinstance(words, str):
+        return words
+    kinds = _integers(file, arrays["token_type"], len(words))
+    scores = _numbers(file, arrays["scores"], len(words))
     if kinds is None or scores is None:
         return f"kinds or scores are not as many as the {len(words)} tokens"
-    charsmap = _numbers(file, arrays["precompiled_charsmap"], None) or ()
+    charsmap = _integers(file, arrays["precompiled_charsmap"])
+    odd = [number for number, score in enumerate(scores) if not math.isfinite(score)]
+    if odd or charsmap is None:
+        why = "its map of characters is not of bytes"
+        return f"the score of token {odd[0]} is {scores[odd[0]]}" if odd else why
     return Vocabulary(
         tuple(words),
-        tuple(int(kind) for kind in kinds),
+        kinds,
         tuple(float(score) for score in scores),
         lambda: _texts(file, pairs),
-        bytes(int(byte) & 0xFF for byte in charsmap),
+        bytes(byte & 0xFF for byte in charsmap),
     )
+
+
+def _words(file: SourceFile, tokens: Array) -> list[str] | str:
+    """Return the tokens, or why there are too many characters in them."""
+    words: list[str] = []
+    left = LIMIT_BYTES
+    for number, word in enumerate(read_elements(file, tokens)):
+        words.append(str(word))
+        length = len(words[-1])
+        if length > LIMIT_LENGTH:
+            return f"token {number} has {length} characters, the limit is {LIMIT_LENGTH}"
+        left -= length
+        if left < 0:
+            return f"its tokens are longer than {LIMIT_BYTES} characters"
+    return words
 
 
 def factors_of(file: SourceFile, header: Header) -> Mapping[str, bytes]:
@@ -80,6 +100,15 @@ def factors_of(file: SourceFile, header: Header) -> Mapping[str, bytes]:
 def _texts(file: SourceFile, array: Array | None) -> Iterable[str]:
     if array is not None:
         yield from map(str, read_elements(file, array))
+
+
+def _integers(
+    file: SourceFile, array: Value | Array | None, count: int | None = None
+) -> tuple[int, ...] | None:
+    """Return the integers of an array, as `_numbers` does."""
+    is_float = isinstance(array, Array) and array.kind.startswith("f")
+    found = None if is_float else _numbers(file, array, count)
+    return None if found is None else tuple(map(int, found))
 
 
 def _numbers(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importer.codecs.base import Encoded, Part
 from importer.codecs.runtime import NUMPY
-from importer.engine.chunks import _cut, _Source
+from importer.engine.chunks import cut_source
 from importer.engine.reader import ChunkReader
 
 
@@ -25,11 +25,11 @@ class _Values:
 def values(tensor, size):
     """The bytes of a tensor's values, made in chunks of about `size` bytes."""
     transcoder = _Values(tensor.decoder)
-    source = _Source(tensor.shape, [array.extent for array in tensor.arrays])
-    (part,) = transcoder.parts(tensor.shape)
+    extents = [array.extent for array in tensor.arrays]
+    layout = [(0, part.nbytes) for part in transcoder.parts(tensor.shape)]
     made = b""
     with ChunkReader() as reader:
-        for chunk in _cut(None, transcoder, [source], [(0, part.nbytes)], size):
+        for chunk in cut_source(transcoder, tensor.shape, extents, layout, size):
             arrays = reader.read(chunk, memoryview(bytearray(chunk.room)))
             piece = transcoder.convert(arrays, tensor.shape, chunk.elements, NUMPY)
             made += bytes(piece.parts[0])

@@ -10,7 +10,7 @@ import pytest
 
 from importer.codecs.registry import transcoder_for
 from importer.codecs.runtime import NUMPY
-from importer.engine.chunks import _cut, _Source
+from importer.engine.chunks import cut_source
 from importer.engine.reader import ChunkReader
 from importer.formats.pytorch.archive import data_offset, read_directory
 from importer.sources.inventory import read_inventory
@@ -25,11 +25,11 @@ TIED = {"head.weight"}
 def values(tensor, size):
     """The bytes of a tensor as an import would store them, in chunks of about `size`."""
     transcoder = transcoder_for(None, tensor.decoder)
-    source = _Source(tensor.shape, [array.extent for array in tensor.arrays])
-    (part,) = transcoder.parts(tensor.shape)
+    extents = [array.extent for array in tensor.arrays]
+    layout = [(0, part.nbytes) for part in transcoder.parts(tensor.shape)]
     made = b""
     with ChunkReader() as reader:
-        for chunk in _cut(None, transcoder, [source], [(0, part.nbytes)], size):
+        for chunk in cut_source(transcoder, tensor.shape, extents, layout, size):
             arrays = reader.read(chunk, memoryview(bytearray(chunk.room)))
             piece = transcoder.convert(arrays, tensor.shape, chunk.elements, NUMPY)
             made += bytes(piece.parts[0])
