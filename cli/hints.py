@@ -73,6 +73,7 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "E_JSON": "`ingot verify` shows what is damaged; creating the model again repairs it",
         "E_LAYOUT_NAME": "Say it: `ingot load SOURCE NAME`",
         "E_LIMIT": "The page on limits (docs/formats/limits.md) says what is refused, and why",
+        "E_LINK": "Leave `--link` out: blobs are shared or copied then",
         "E_MANIFEST": "Remove the name with `ingot rm`, or create the model again",
         "E_MEMORY": "Use fewer `--jobs`",
         "E_MEMORY_LIMIT": "Allow more with `--max-memory`, such as 512M (a number alone is "

@@ -84,6 +84,19 @@ class FileSystem:
             with _naming(file.path):
                 linux.start_writing_back(file.descriptor, offset, nbytes)
 
+    def clone(self, source: File, target: File) -> bool:
+        """Have an empty file share the bytes of another, if the file system can.
+
+        Writing to either copies what is written (reflink: btrfs, xfs and others).
+        """
+        try:
+            fcntl.ioctl(target.descriptor, _FICLONE, source.descriptor)
+        except OSError as error:
+            if error.errno not in _NO_CLONES:
+                raise OSError(error.errno, error.strerror, str(target.path)) from error
+            return False
+        return True
+
     def read(self, file: File, size: int, offset: int) -> bytes:
         """Read up to `size` bytes at `offset`; fewer only at the end."""
         with _naming(file.path):
@@ -108,7 +121,9 @@ class FileSystem:
     def freeze(self, file: File) -> None:
         """Make the file read-only for everybody: 0444."""
         with _naming(file.path):
-            os.fchmod(file.descriptor, 0o444)
+            # A hard link to a file of another user is that already, or cannot be.
+            if stat.S_IMODE(os.fstat(file.descriptor).st_mode) != _FROZEN:
+                os.fchmod(file.descriptor, _FROZEN)
 
     def close(self, file: File) -> None:
         """Close the file; closing twice is harmless."""
@@ -201,6 +216,12 @@ class FileSystem:
         return File(path, descriptor)
 
 
+_FROZEN: Final = 0o444
+_FICLONE: Final = 0x40049409
+"""Of Linux (ioctl_ficlone(2)); elsewhere a request that no file knows."""
+_NO_CLONES: Final = frozenset(
+    {errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, errno.ENOSYS, errno.EPERM}
+)
 _FULL_SYNC: Final = getattr(fcntl, "F_FULLFSYNC", None)
 
 

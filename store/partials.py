@@ -39,6 +39,17 @@ class Partials:
         """Make an empty partial file for one blob and return its path."""
         return self._create(self.path(_SUFFIX))
 
+    def link(self, source: Path) -> Path:
+        """Make a second name of a file that nobody writes to, and return its path.
+
+        Raises:
+            OSError: the file system, or its rules, do not allow it.
+        """
+        path = self.path(_SUFFIX)
+        self._fs.link(source, path)
+        self._files[path] = self._fs.open(path)
+        return path
+
     def resume(self, digest: Digest) -> Path:
         """Return the partial file of a blob: with what a dead writer has left, or empty.
 

@@ -99,6 +99,7 @@ def corpus(place):  # noqa: PLR0915 - a list of calls
     yield call("models", "list")
     yield call("a copy", "cp", "m", "n")
     yield call("a copy", "cp", "moe", "n")
+    yield call("a copy between stores", "cp", "moe", "--to", other)
     yield call("former models", "list", "--history")
     yield call("a difference", "diff", "m", "n")
     yield call("a difference", "diff", "m", "m")

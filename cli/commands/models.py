@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.commands.former import AT, check_text, restore
-from cli.commands.options import JsonOpt, NoClobberOpt, StoreOpt, existing_store
+from cli.commands.options import (
+    InitOpt,
+    JobsOpt,
+    JsonOpt,
+    NoClobberOpt,
+    StoreOpt,
+    existing_store,
+    threads,
+)
 from cli.commands.sources import get_model
 from cli.views.sort import ModelSort
 
@@ -85,20 +93,61 @@ def copy_model(
             metavar="SOURCE", help="A model: NAME[:TAG], ID, or NAME@ID of `list --history`."
         ),
     ],
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="The second name.")],
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="[TARGET]", help="The second name; between two stores the same by default."
+        ),
+    ] = "",
+    from_: Annotated[
+        str | None,
+        typer.Option("--from", metavar="DIR", help="Copy a model of the store in DIR here."),
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", metavar="DIR", help="Copy a model of this store to that in DIR."),
+    ] = None,
+    link: Annotated[
+        bool,
+        typer.Option(
+            "--link", help="Between two stores, make hard links: each blob is one file of both."
+        ),
+    ] = False,
     no_clobber: NoClobberOpt = False,
+    jobs: JobsOpt = None,
+    init: InitOpt = False,
     store: StoreOpt = None,
     json: JsonOpt = False,
 ) -> None:
-    """Give a model a second name; no blob is copied.
+    """Give a model a second name, here or in another store.
+
+    In one store no blob is copied. Between two, blobs share their bytes where the file system
+    can (reflink), and are copied elsewhere; each is hashed where it arrives.
 
     Example: ingot cp llama llama:backup
+    Example: ingot cp llama --to ~/.ollama/models
     """
     from cli.views.console import out, out_json, talk
     from store import ModelName
+    from store.errors import UsageError
 
-    given = ModelName.parse(target)
+    if not target and from_ is None and to is None:
+        raise UsageError(
+            "TARGET is missing, expected `ingot cp SOURCE TARGET`",
+            code="E_USAGE",
+            hint="Between two stores, `--from DIR` or `--to DIR`, the name may stay",
+        )
+    given = ModelName.parse(target) if target else None
     check_text(source)
+    if given is None or from_ is not None or to is not None:
+        from cli.commands.copying import Ends, copy_between
+
+        ends = Ends(store, from_, to, may_init=init)
+        copy_between(source, given, ends, no_clobber, link, threads(jobs), json)
+        return
+    if link:
+        message = "`--link` goes with `--from` or `--to`: in one store nothing is copied"
+        raise UsageError(message, code="E_USAGE")
     opened = existing_store(store)
     model = get_model(opened, source)
     former, names = model.former, (model.name, given)
