@@ -90,6 +90,7 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "E_NOT_ROUNDED": "Nothing was lost: every tensor has the type of its source",
         "E_NO_PART": "`ingot show NAME` lists what there is",
         "E_NO_REPORT": "Create the model again with `--report`",
+        "E_NO_TENSOR": "`ingot show NAME --tensors` lists them",
         "E_NO_STORE": "`ingot create` makes one; `--store` or the variable INGOT_STORE names "
         "another",
         "E_ONLY_WHOLE": "Leave `-q`, `--recipe`, rules and `--unpack` out, or import the "
@@ -120,6 +121,7 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "E_SHORT_WRITE": "Free some space, or look at the disk of the store",
         "E_SOURCE_CHANGED": "Run the command again when nothing else writes to the source",
         "E_SRC_CHANGED": "Name the source that the model was made from with `--source`",
+        "E_SRC_TYPE": "A source is a directory, or a file of weights; links are followed",
         "E_SRC_VARIANT": "Leave `--variant` out, or name one that the source has",
         "E_SRC_VARIANTS": "Choose one with `--variant {variant}`",
         "E_STDOUT": "Look at where stdout goes: a full disk, or a closed pipe",
@@ -144,14 +146,28 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
 """By the code of the error; values in braces are facts that the error carries."""
 
 
+_FAMILIES: Final = MappingProxyType(
+    {
+        "E_GGUF": "The file does not follow the GGUF format: fetch or convert it again",
+        "E_ONNX": "The file does not follow the ONNX format: fetch or export it again",
+        "E_PT": "The file is not a checkpoint of PyTorch that can be read: fetch it again, or "
+        "save the weights as safetensors",
+        "E_IMATRIX": "Measure the importance matrix again, with llama-imatrix",
+    }
+)
+"""By the beginning of the code: what helps where the code itself has no hint."""
+
+
 def hint_for(error: IngotError) -> str | None:
     """Return what helps against an error, or None where nothing is known to.
 
     The error's own hint goes first. One that lacks a fact which the table's hint names gets
     none: two errors may share a code, and only one of them be about that fact.
     """
-    if error.hint is not None or error.code not in HINTS:
+    if error.hint is not None:
         return error.hint
+    if error.code not in HINTS:
+        return _FAMILIES.get("_".join(error.code.split("_")[:2]))
     try:
         return HINTS[error.code].format_map(error.facts)
     except KeyError:

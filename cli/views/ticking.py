@@ -21,6 +21,7 @@ class Teller:
         self._state, self._lock = state, threading.Lock()
 
     def __call__(self, event: Event) -> None:
+        """Take what was reported."""
         with self._lock:
             self._take(event)
 

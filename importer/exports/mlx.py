@@ -87,7 +87,10 @@ class Mlx:
 def _check_kind(plan: Plan) -> None:
     kind = plan.classification.kind
     if kind is not SourceKind.MODEL or plan.inventory.components != ("",):
-        raise UnsupportedError(f"mlx-lm does not load a {kind}", code="E_EXPORT_FORMAT")
+        raise UnsupportedError(
+            f"`mlx` has no place for a {kind}, expected a language model",
+            code="E_EXPORT_FORMAT",
+        )
     if "" not in plan.inventory.configs:
         raise UnsupportedError(
             f"the model has no `{CONFIG}`, without which mlx-lm does not know what it is",

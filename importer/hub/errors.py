@@ -135,7 +135,7 @@ def _limited(response: httpx2.Response) -> NetworkError:
     wait = str(limit.reset_in_seconds) if limit and not limit.remaining else after
     when = f"in {wait} seconds" if wait.isdigit() else "later"
     return NetworkError(
-        "the Hub limits the number of requests, and there were too many",
+        "the Hub answers with status 429: it limits requests, and there were too many",
         code="E_HUB_LIMIT",
         hint=f"Run the command again {when}: what has arrived is kept. Tokens raise the limit",
     )

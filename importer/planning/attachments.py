@@ -31,9 +31,17 @@ def check_draft(inventory: Inventory) -> None:
         InputError: its config.json names no architecture.
     """
     if any(inventory.file(path) is not None for path in (MODULES, *PIPELINE_INDEXES)):
-        raise UnsupportedError("a draft is a model, not a pipeline", code="E_DRAFT")
+        raise UnsupportedError(
+            f"the draft `{printable(str(inventory.root))}` is a pipeline or a sentence model, "
+            "expected a directory of tensors",
+            code="E_DRAFT",
+        )
     if inventory.whole is not None:
-        raise UnsupportedError("a draft of GGUF cannot be stored", code="E_DRAFT")
+        raise UnsupportedError(
+            f"the draft `{printable(str(inventory.root))}` is GGUF, expected a directory of "
+            "tensors",
+            code="E_DRAFT",
+        )
     config = inventory.configs.get("", {})
     names = config.get("architectures")
     first = names[0] if isinstance(names, list) and names else config.get("model_type")

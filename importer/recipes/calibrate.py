@@ -75,7 +75,9 @@ def check_used(asked: Calibrate, types: Sequence[Target]) -> None:
         return
     if not any(isinstance(one, QuantSpec) for one in types):
         raise UsageError(
-            "a way to find scales without a type that has them", code="E_CALIBRATE_UNUSED"
+            f"`{asked.method or 'symmetric'}` is a way to find scales, expected a type that "
+            "has them",
+            code="E_CALIBRATE_UNUSED",
         )
     if asked.symmetric and not any(
         isinstance(one, QuantSpec) and one.has_bias for one in types
