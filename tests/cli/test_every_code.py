@@ -301,6 +301,7 @@ FAULTS = {
 
 NOT_YET = frozenset(
     {
+        "E_ARCHIVE",
         "E_ATTACHMENT",
         "E_BUSY",
         "E_CALIBRATE",
@@ -333,6 +334,12 @@ NOT_YET = frozenset(
         "E_JSON",
         "E_JSON_DUPLICATE",
         "E_JSON_UTF8",
+        "E_LAYOUT",
+        "E_LAYOUT_BLOB",
+        "E_LAYOUT_MISSING",
+        "E_LAYOUT_NAME",
+        "E_LAYOUT_NAMES",
+        "E_LINK",
         "E_LOCKS",
         "E_MISALIGNED",
         "E_ONLY_WHOLE",
