@@ -30,6 +30,8 @@ _COMMANDS: Final = MappingProxyType(
         "load": "cli.commands.layout:load",
         "export": "cli.commands.export:export",
         "diff": "cli.commands.diff:diff",
+        "eval": "cli.commands.evaluate:evaluate",
+        "imatrix": "cli.commands.imatrix:imatrix",
         "verify": "cli.commands.verify:verify",
         "gc": "cli.commands.gc:gc",
         "completion": "cli.commands.completion:completion",

@@ -67,14 +67,37 @@ _MODELS: Final = frozenset(
         ("export", "name"),
         ("diff", "a"),
         ("diff", "b"),
+        ("eval", "a"),
+        ("eval", "b"),
+        ("imatrix", "checkpoint"),
         ("verify", "names"),
     }
 )
 _OR_PATHS: Final = frozenset(
-    {("create", "source"), ("export", "name"), ("diff", "a"), ("diff", "b")}
+    {
+        ("create", "source"),
+        ("export", "name"),
+        ("diff", "a"),
+        ("diff", "b"),
+        ("eval", "a"),
+        ("eval", "b"),
+        ("imatrix", "checkpoint"),
+    }
 )
 _PATHS: Final = frozenset(
-    {"store", "file", "dest", "source", "export", "imatrix", "html", "list_", "path"}
+    {
+        "store",
+        "file",
+        "dest",
+        "source",
+        "export",
+        "imatrix",
+        "html",
+        "list_",
+        "output",
+        "path",
+        "text",
+    }
 )
 
 

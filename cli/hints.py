@@ -47,6 +47,8 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "E_EXPORT_PLACE": "Name another place, outside of the store and the source",
         "E_EXPORT_SPLIT": "Take a larger `--split-max-size`",
         "E_EXPORT_TENSOR": "`--to hf` writes tensors of any name",
+        "E_EVAL_KINDS": "`ingot diff` compares weights of any two models",
+        "E_EVAL_TOKENS": "Compare models with one tokenizer, such as one before and after `-q`",
         "E_EXPORT_TYPE": "`--to mlx` has the store's types, `--to uqff` those of mistral.rs; "
         "`--dtype` gives every float a type",
         "E_FORMAT": "Import the original checkpoint, which is not packed",
@@ -84,6 +86,9 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "E_NAME": "Rename it: such a name is not safe on every system",
         "E_NAME_COLLISION": "Keep the latter: --rule '{quantized}=keep'",
         "E_NAME_TAKEN": "Choose another name, or leave `--no-clobber` out to replace the model",
+        "E_TEXT": "Give plain text in UTF-8",
+        "E_TORCH": "Install it with the extra: `pip install 'ingot[torch]'`",
+        "E_TRANSFORMERS": "A newer transformers may know it; `ingot diff` compares tensors",
         "E_NOSPACE": "Free some space (`ingot gc` may help) and run the command again, or name "
         "another disk with `--store`",
         "E_NOT_FOUND": "`ingot list` shows what there is",

@@ -200,6 +200,18 @@ class Compared(NamedTuple):
     total: int
 
 
+class Evaluated(NamedTuple):
+    """Some of a text went through a model.
+
+    Attributes:
+        nbytes: since the last event.
+        total: bytes of the text.
+    """
+
+    nbytes: int
+    total: int
+
+
 class Published(NamedTuple):
     """The name stands for the new model."""
 
@@ -224,6 +236,7 @@ Event = (
     | Measured
     | Verified
     | Compared
+    | Evaluated
     | Published
 )
 Listener = Callable[[Event], None]

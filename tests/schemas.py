@@ -24,6 +24,10 @@ from safetensors.numpy import save_file
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from cli.views.evaluation import eval_document, imatrix_document
+from importer.evaluation.importance import Measured
+from importer.evaluation.outputs import Comparison, Cosine, Divergence
+from importer.evaluation.text import Sequences
 from store.fs import FileSystem
 from tests.cli.runner import run
 from tests.importer.builders import MODELS, REPOSITORY, model, write
@@ -120,6 +124,7 @@ def corpus(place):  # noqa: PLR0915 - a list of calls
     yield call("what is removed", "rm", "m", "n")
     yield call("what is freed", "gc", "--dry-run")
     yield call("what is freed", "gc", "--yes")
+    yield from _evaluated()
     done = run("show", "nothing", "--json", store=store)
     yield _printed("an error", done.stderr)
     for words in (("create", "m", LLAMA), ("create", "m", MOE, "-q", "int4", "--report")):
@@ -148,6 +153,20 @@ def _registry(place, call):
                 yield _event(json.loads(line))
     finally:
         server.stop()
+
+
+def _evaluated():
+    """Yield what commands print that run models: torch need not be there to say it."""
+    causal = Comparison(
+        True, 2, 9, 5, (9.5, 9.6), Divergence(0.1, 0.2, 0.3), 0.7, Cosine(0.9, 0.8), None
+    )
+    encoder = Comparison(False, 2, 9, 5, None, None, None, Cosine(0.9, 0.8), Cosine(0.9, 0.8))
+    for found in (causal, encoder):
+        document = {"schema": "ingot.eval/1", **eval_document(("a", "b"), "text", found)}
+        yield _printed("a comparison", json.dumps(document))
+    measured = Measured(3, 1, ("a.weight",), 2)
+    document = imatrix_document(Path("imatrix"), Sequences(((1, 2),), 2), measured)
+    yield _printed("a result", json.dumps({"schema": "ingot.imatrix/1", **document}))
 
 
 def _damaged(store, damaged, call):

@@ -69,8 +69,8 @@ ImatrixOpt = Annotated[
     typer.Option(
         "--imatrix",
         metavar="FILE",
-        help="Search for scales by the importance of columns, which llama-imatrix "
-        "measured; --calibrate mse comes with it.",
+        help="Search for scales by the importance of columns, which `ingot imatrix` or "
+        "llama-imatrix measured; --calibrate mse comes with it.",
         rich_help_panel=TYPES,
     ),
 ]

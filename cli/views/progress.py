@@ -30,6 +30,7 @@ from importer.events import (
     Compared,
     Compiling,
     Distributed,
+    Evaluated,
     Event,
     Fetched,
     Fetching,
@@ -164,7 +165,7 @@ class _Events(Teller):
             tell_event("progress", _document(self._state))
 
 
-_STEPS: Final = (Received, Wrote, BlobDone, Moved, Measured, Verified, Compared)
+_STEPS: Final = (Received, Wrote, BlobDone, Moved, Measured, Verified, Compared, Evaluated)
 """Events that come by the thousand; how far it is stands for them."""
 _NAMES: Final = {
     ModelBegun: "model",

@@ -11,6 +11,7 @@ from importer.events import (
     BlobDone,
     Compared,
     Compiling,
+    Evaluated,
     Event,
     Fetched,
     Fetching,
@@ -38,6 +39,7 @@ WRITING: Final = "writing"
 MEASURING: Final = "measuring"
 VERIFYING: Final = "verifying"
 COMPARING: Final = "comparing"
+EVALUATING: Final = "running the model"
 PUBLISHING: Final = "publishing"
 PULLING: Final = "pulling"
 PUSHING: Final = "pushing"
@@ -144,6 +146,9 @@ class State:
                 self._moved("", nbytes)
             case Compared(nbytes, total):
                 self._enter_once(COMPARING, total)
+                self._moved("", nbytes)
+            case Evaluated(nbytes, total):
+                self._enter_once(EVALUATING, total)
                 self._moved("", nbytes)
             case Published():
                 self._enter(PUBLISHING)

@@ -37,6 +37,8 @@ COMMANDS = (
     "load",
     "export",
     "diff",
+    "eval",
+    "imatrix",
     "verify",
     "gc",
     "completion",

@@ -1,0 +1,1 @@
+"""What models compute, by transformers and torch: importance of columns, outputs compared."""

@@ -1,0 +1,93 @@
+"""`ingot imatrix` and `ingot eval`, as far as they come where torch is not installed.
+
+tests/zoo/check_evaluation.py judges what they compute.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+
+import pytest
+
+from cli.views.evaluation import eval_document, eval_lines, imatrix_lines
+from importer.evaluation.importance import Measured
+from importer.evaluation.outputs import Comparison, Cosine, Divergence
+from importer.evaluation.text import Sequences
+from tests.cli.runner import run
+from tests.importer.builders import MODELS
+
+LLAMA = MODELS / "tiny-llama"
+CAUSAL = Comparison(
+    True,
+    2,
+    9,
+    5,
+    (10.0, 11.0),
+    Divergence(0.1, 0.2, float("inf")),
+    0.75,
+    Cosine(0.9, 0.8),
+    None,
+)
+ENCODER = CAUSAL._replace(
+    is_causal=False,
+    perplexity=None,
+    divergence=None,
+    agreement=None,
+    embedding=Cosine(0.99, 0.97),
+)
+
+
+def table(found):
+    return [re.sub(r" {2,}", "|", line) for line in eval_lines(("a", "b"), found)]
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is not None, reason="torch is there")
+@pytest.mark.parametrize("words", [("imatrix", LLAMA), ("eval", LLAMA, LLAMA)])
+def test_without_torch_the_extra_is_named(store, tmp_path, words):
+    text = tmp_path / "text"
+    text.write_text("hello")
+
+    outcome = run(*words, "--text", text, store=store)
+
+    said = outcome.failed(4)
+    assert "torch and transformers are not installed" in said
+    assert "pip install 'ingot[torch]'" in said
+    assert not store.exists()
+
+
+@pytest.mark.parametrize("words", [("imatrix", LLAMA), ("eval", LLAMA, LLAMA)])
+def test_there_is_no_measure_without_a_text(store, words):
+    assert "--text" in run(*words, store=store).failed(2)
+
+
+def test_language_models_have_perplexity_and_divergence():
+    lines = table(CAUSAL)
+
+    assert "perplexity|10.0000|11.0000|+10.00%" in lines
+    assert "KL divergence, mean|0.100000" in lines
+    assert "same most probable token|75.00%" in lines
+    assert not any("embedding" in line for line in lines)
+
+
+def test_encoders_have_embeddings():
+    lines = table(ENCODER)
+
+    assert "embedding, 1 - cosine, mean|0.010000" in lines
+    assert not any("perplexity" in line for line in lines)
+
+
+def test_what_is_not_a_number_is_null_in_json():
+    found = eval_document(("a", "b"), "text", CAUSAL)["kl_divergence"]
+
+    assert found == {"mean": 0.1, "p99": 0.2, "max": None}
+
+
+def test_what_was_not_measured_is_told(tmp_path):
+    sequences = Sequences(((1, 2),), 2)
+
+    told = "\n".join(imatrix_lines(tmp_path, sequences, Measured(3, 2, ("a.weight",), 1)))
+
+    assert "went on after 1 sequence" in told
+    assert "never reached: 2" in told
+    assert "a.weight" in told

@@ -1,0 +1,251 @@
+"""`ingot imatrix` and `ingot eval`, judged by hooks and formulas of transformers' own models.
+
+    .venv-zoo/bin/python tests/zoo/check_evaluation.py
+
+A Llama, a Qwen3 with experts, a BERT and a GPT-2 are made here with random weights, and a
+tokenizer of letters.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import (
+    AutoModel,
+    AutoModelForCausalLM,
+    BertConfig,
+    BertModel,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedTokenizerFast,
+    Qwen3MoeConfig,
+    Qwen3MoeForCausalLM,
+)
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+TEXT: Final = "".join(f"line {n} of a text that is read\n" for n in range(40))
+CONTEXT: Final = 48
+SHAPE: Final = {
+    "vocab_size": 256,
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 128,
+}
+
+
+def ingot(*words: object, code: int = 0) -> str:
+    """Run a command with the torch of this interpreter."""
+    argv = [sys.executable, "-m", "cli", *map(str, words)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run(argv, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == code, (words, done.returncode, done.stderr)
+    return done.stdout if code == 0 else done.stderr
+
+
+def make(root: Path) -> dict[str, Path]:
+    """Save the models, each with a tokenizer of bytes."""
+    torch.manual_seed(0)
+    experts = {"num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
+    made = {
+        "llama": LlamaForCausalLM(LlamaConfig(**SHAPE)),
+        "moe": Qwen3MoeForCausalLM(Qwen3MoeConfig(**SHAPE, **experts, head_dim=16)),
+        "bert": BertModel(
+            BertConfig(**{key: SHAPE[key] for key in SHAPE if "key_value" not in key})
+        ),
+        "gpt2": GPT2LMHeadModel(GPT2Config(vocab_size=256, n_embd=64, n_layer=2, n_head=4)),
+    }
+    letters = Tokenizer(
+        models.BPE(vocab={chr(n): n for n in range(256)}, merges=[], unk_token="\0")
+    )
+    letters.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=letters)
+    for name, model in made.items():
+        for parameter in model.parameters():  # far enough from each other to be told apart
+            parameter.data += torch.randn_like(parameter) * 0.05
+        model.save_pretrained(root / name)
+        tokenizer.save_pretrained(root / name)
+    return {name: root / name for name in made}
+
+
+def sequences(name: str) -> list[list[int]]:
+    """Return the text as the model reads it: windows, or lines of an encoder."""
+    if name == "bert":
+        return [list(map(ord, line)) for line in TEXT.splitlines()]
+    ids = list(map(ord, TEXT))
+    return [ids[start : start + CONTEXT] for start in range(0, len(ids), CONTEXT)]
+
+
+def hooked(model: Any, name: str) -> dict[str, Any]:
+    """Return mean squares of the inputs of linear layers, as hooks on modules see them."""
+    found: dict[str, list[Any]] = {}
+
+    def hook(own: str) -> Any:
+        def see(_: Any, inputs: Any) -> None:
+            found.setdefault(own, []).append(inputs[0].reshape(-1, inputs[0].shape[-1]))
+
+        return see
+
+    with contextlib.ExitStack() as stack, torch.no_grad():
+        for own, module in model.named_modules():
+            if isinstance(module, torch.nn.Linear):
+                stack.callback(module.register_forward_pre_hook(hook(own)).remove)
+        for ids in sequences(name):
+            model(input_ids=torch.tensor([ids]))
+    return {
+        f"{own}.weight": (torch.cat(rows).double() ** 2).mean(dim=0)
+        for own, rows in found.items()
+    }
+
+
+def check_importance(root: Path, folder: Path, name: str) -> None:
+    """Compare with hooks; run again, and again where a first run was interrupted."""
+    text, output = root / "text", root / f"{name}.imatrix"
+    words = ("imatrix", folder, "--text", text, "--context", CONTEXT, "--jobs", 1)
+    document = json.loads(ingot(*words, "-o", output, "--json"))
+    found = load_file(output)
+    kind = AutoModel if name == "bert" else AutoModelForCausalLM
+    model = kind.from_pretrained(folder, dtype=torch.float32).eval()
+    expected = hooked(model, name)
+    expected.pop("pooler.dense.weight", None) if "pooler.dense.weight" not in found else None
+    seen = {own for own in expected if own in found}
+    assert len(seen) == len(expected) or name == "moe", expected.keys() - found.keys()
+    for own in seen:
+        torch.testing.assert_close(found[own].double(), expected[own], rtol=1e-4, atol=1e-9)
+    if name == "moe":
+        stacks = [own for own in found if own.endswith(("gate_up_proj", "down_proj"))]
+        assert len(stacks) == 4, sorted(found)
+        assert all(found[own].shape[0] == 6 for own in stacks)
+    again = root / "again.imatrix"
+    ingot(*words, "-o", again)
+    assert again.read_bytes() == output.read_bytes()
+    print(f"{name}: {len(seen)} of {document['weights']} weights as hooks see them")
+
+
+def check_resumed(root: Path, folder: Path) -> None:
+    """Interrupt a measurement between two sequences; the end is the same, to the bit."""
+    sys.path.insert(0, str(ROOT))
+    from importer.evaluation import importance
+    from importer.evaluation.models import Setup, loaded
+    from importer.evaluation.text import read_text, windows
+    from store import Store
+
+    importance._SAVE_EVERY = 0.0
+    text = read_text(root / "text")
+    whole, cut = root / "whole.imatrix", root / "cut.imatrix"
+    with loaded(folder, Store(root / "store"), Setup()) as model:
+        some = windows(text, model.tokenizer, CONTEXT, None)
+        importance.measure_importance(model, text, some, whole)
+        told = []
+
+        def stop(event: Any) -> None:
+            told.append(event)
+            if len(told) == 5:
+                raise KeyboardInterrupt
+
+        with contextlib.suppress(KeyboardInterrupt):
+            importance.measure_importance(model, text, some, cut, stop)
+        assert not cut.exists()
+        measured = importance.measure_importance(model, text, some, cut)
+    assert measured.resumed == 4, measured
+    assert whole.read_bytes() == cut.read_bytes()
+    assert not list(root.glob("*.partial"))
+    print("an interrupted measurement ends with the same bytes")
+
+
+def check_outputs(root: Path, folder: Path, name: str) -> None:
+    """Compare `eval` with formulas on the model itself, before and after int3."""
+    text, store = root / "text", ("--store", root / "store")
+    words = ("--text", text, "--context", CONTEXT, "--json", *store)
+    same = json.loads(ingot("eval", folder, folder, *words))
+    assert abs(same["last_hidden_state"]["mean"] - 1) < 1e-9, same
+    if name != "gpt2":  # its matrices lie on their side
+        matrix = ("--imatrix", root / f"{name}.imatrix")
+        ingot("create", name, folder, "-q", "int3/32", "--recipe", "uniform", *matrix, *store)
+    else:
+        ingot("create", name, folder, "-q", "int3/32", "--recipe", "uniform", *store)
+    found = json.loads(ingot("eval", folder, name, *words))
+    ingot("export", name, root / f"{name}-small", "--to", "hf", "--dtype", "f32", *store)
+    kind = AutoModel if name == "bert" else AutoModelForCausalLM
+    sides = [
+        kind.from_pretrained(one, dtype=torch.float32).eval()
+        for one in (folder, root / f"{name}-small")
+    ]
+    with torch.no_grad():
+        runs = [
+            [side(input_ids=torch.tensor([ids]), output_hidden_states=True) for side in sides]
+            for ids in sequences(name)
+        ]
+    if name == "bert":
+        cosines = [
+            torch.cosine_similarity(
+                *(one.last_hidden_state[0].mean(dim=0) for one in pair), dim=0
+            )
+            for pair in runs
+        ]
+        np.testing.assert_allclose(found["embedding"]["mean"], np.mean(cosines), rtol=1e-5)
+        print(f"bert: 1 - cosine {1 - found['embedding']['mean']:.4f}")
+        return
+    losses, divergences = [], []
+    for ids, pair in zip(sequences(name), runs, strict=True):
+        logs = [one.logits[0, :-1].double().log_softmax(dim=-1) for one in pair]
+        losses.append(
+            [
+                torch.nn.functional.nll_loss(log, torch.tensor(ids[1:]), reduction="none")
+                for log in logs
+            ]
+        )
+        divergences.append(
+            torch.nn.functional.kl_div(logs[1], logs[0], log_target=True, reduction="none").sum(
+                dim=-1
+            )
+        )
+    for side, key in enumerate("ab"):
+        expected = torch.cat([one[side] for one in losses]).mean().exp()
+        np.testing.assert_allclose(found["perplexity"][key], expected, rtol=1e-5)
+    np.testing.assert_allclose(
+        found["kl_divergence"]["mean"], torch.cat(divergences).mean(), rtol=1e-3
+    )
+    print(f"{name}: KL divergence {found['kl_divergence']['mean']:.4f}")
+
+
+def main() -> None:
+    """Make the models, and judge."""
+    with tempfile.TemporaryDirectory() as place:
+        root = Path(place)
+        (root / "text").write_text(TEXT, encoding="utf-8")
+        folders = make(root)
+        for name, folder in folders.items():
+            check_importance(root, folder, name)
+            check_outputs(root, folder, name)
+        check_resumed(root, folders["llama"])
+        said = ingot("eval", folders["llama"], folders["bert"], "--text", root / "text", code=4)
+        assert "language model" in said, said
+        config = folders["llama"] / "config.json"
+        document = json.loads(config.read_bytes())
+        document |= {"model_type": "own", "auto_map": {"AutoConfig": "own.Config"}}
+        config.write_text(json.dumps(document), encoding="utf-8")
+        (folders["llama"] / "own.py").write_text("raise SystemExit('it ran')")
+        said = ingot("eval", folders["llama"], folders["moe"], "--text", root / "text", code=4)
+        assert "transformers" in said, said
+        assert "it ran" not in said, said
+    print("all is as it should be")
+
+
+if __name__ == "__main__":
+    main()
