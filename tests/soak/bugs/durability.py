@@ -106,8 +106,8 @@ def _failures() -> Iterator[Bug]:
         "what failed is not tidied up",
         "B E",
         "store/writer",
-        "            self._remove_folder()\n        if",
-        "            pass\n        if",
+        "                remove_folder(self.fs, self.folder)\n        if",
+        "                pass\n        if",
     )
     yield bug(
         "a full disk is any failure",

@@ -127,7 +127,7 @@ def _imports() -> Iterator[Bug]:
     yield bug(
         "an answer may begin anywhere",
         "hub",
-        "importer/hub/download",
+        "importer/http/ranges",
         "match is None or int(match[1]) != start or match[2]",
         "match is None or match[2]",
     )
