@@ -51,6 +51,7 @@ def make(
     from importer.pipeline import import_model
 
     started = time.monotonic()
+    _reach_cluster(request)
     plan = _planned(request, store, listen, notes)
     result = import_model(request, plan, store, listen)
     seconds = time.monotonic() - started
@@ -62,6 +63,16 @@ def make(
     for line in result_lines(result, plan, seconds):
         talk(line)
     out([f"{result.name} {result.digest}"])
+
+
+def _reach_cluster(request: ImportRequest) -> None:
+    """Fail before hours of a download if there is no cluster that the import is to use."""
+    from importer.sources.location import HubRepository
+
+    if request.scheduler is not None and isinstance(request.source, HubRepository):
+        from importer.engine.cluster.connection import reach
+
+        reach(request.scheduler)
 
 
 def derive(

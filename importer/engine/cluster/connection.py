@@ -56,6 +56,12 @@ def connected(address: str) -> Iterator[Client]:
                 client.close(_CLOSING)
 
 
+def reach(address: str) -> None:
+    """Make sure that a scheduler answers; the errors are those of `connected`."""
+    with connected(address):
+        pass
+
+
 def _has_dask() -> bool:
     return importlib.util.find_spec("distributed") is not None
 

@@ -189,3 +189,13 @@ def test_a_source_without_config_json_is_noted(store, tmp_path):
     assert note in run("create", "m", source, "--dry-run", store=store).succeeded().stdout
     assert note in run("create", "m", source, store=store).succeeded().stderr
     assert note not in run("create", "n", LLAMA, store=store).succeeded().stderr
+
+
+@pytest.mark.parametrize("source", ["hf:org/model", MODELS / "tiny-llama"])
+def test_a_cluster_that_is_not_there_is_known_before_anything_is_fetched_or_made(store, source):
+    outcome = run("create", "m", source, "--scheduler", "nonsense", store=store)
+
+    outcome.failed(2)
+    assert "`nonsense` is not the address of a scheduler" in outcome.stderr
+    assert "fetching" not in outcome.stderr
+    assert not list(store.glob("blobs/*"))

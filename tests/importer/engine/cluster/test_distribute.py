@@ -16,14 +16,16 @@ from importer.engine.ledger import Ledger
 from importer.events import BlobDone, Distributed, Planned, Wrote
 from importer.recipes.options import parse_options
 from importer.recipes.recipe import PLAIN
+from importer.sources.location import StoredModel
 from store import CommitOutcome, ModelName, Store, memo
 from store.errors import InputError
 from store.gc import GarbageCollector
 from tests.check_store import check_store
-from tests.importer.builders import MODELS, blobs, create, manifest_bytes, model
+from tests.importer.builders import MODELS, REPOSITORY, blobs, create, manifest_bytes, model
 
 LARGE = {f"model.layers.{n}.mlp.up_proj.weight": ("BF16", (64, 64 * n + 64)) for n in range(9)}
 EXPERTS = {f"model.layers.0.mlp.experts.{n}.w": ("F16", (5, n)) for n in range(12)}
+FIXTURES = REPOSITORY / "fixtures"
 INT4 = parse_options("int4")
 
 
@@ -88,6 +90,34 @@ def test_a_cluster_makes_the_same_model(address, store, alone, fixture, asked):
     assert blobs(store) == blobs(alone)
     assert is_let_go(store)
     assert check_store(store.layout.root) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "asked"),
+    [
+        ("models/tiny-llama", parse_options("int4", calibrate="mse")),
+        ("models/tiny-pipeline", parse_options("nvfp4")),
+        ("quantized/mo-nvfp4", parse_options("repack")),
+        ("quantized/ct-int4-channel", parse_options("int8")),
+        ("pytorch/views.pth", PLAIN),
+        ("onnx/torch-half.onnx", PLAIN),
+    ],
+)
+def test_every_kind_of_source_can_be_sent(address, store, alone, path, asked):
+    create(alone, FIXTURES / path, recipe=asked)
+
+    create(store, FIXTURES / path, recipe=asked, scheduler=address)
+
+    assert manifest_bytes(store) == manifest_bytes(alone)
+
+
+def test_a_stored_model_is_quantized_by_a_cluster(address, store, alone):
+    for place, scheduler in ((alone, None), (store, address)):
+        create(place, MODELS / "tiny-llama")
+        stored = StoredModel(ModelName.parse("m"))
+        create(place, stored, "small", recipe=INT4, scheduler=scheduler)
+
+    assert manifest_bytes(store, "small") == manifest_bytes(alone, "small")
 
 
 @pytest.mark.parametrize("smallest", [1, 5000])
