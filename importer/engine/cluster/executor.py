@@ -168,9 +168,9 @@ class Cluster:
             if failure is None:
                 return future.result()  # it was lost meanwhile, and is done again
         if isinstance(failure, self._deaths):
+            last = getattr(getattr(failure, "last_worker", None), "address", "unknown")
             raise NetworkError(
-                f"a job killed each of the workers that tried it, the last was "
-                f"{getattr(failure, 'last_worker', 'unknown')!s}",
+                f"every worker that tried one of the jobs died, the last was {printable(last)}",
                 code="E_CLUSTER_DIED",
             )
         self._look()  # if it came from a worker that nobody has looked at, this tells more

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import pytest
@@ -109,6 +110,22 @@ def test_every_kind_of_source_can_be_sent(address, store, alone, path, asked):
     create(store, FIXTURES / path, recipe=asked, scheduler=address)
 
     assert manifest_bytes(store) == manifest_bytes(alone)
+
+
+def test_two_imports_may_use_one_cluster_and_one_store(address, store, alone):
+    def made(name, recipe):
+        with Store(store.layout.root) as own:
+            return create(
+                own, MODELS / "tiny-moe", name, recipe=recipe, scheduler=address
+            ).digest
+
+    with ThreadPoolExecutor(2) as pool:
+        digests = list(pool.map(made, ["plain", "small"], [PLAIN, INT4]))
+
+    assert digests == [
+        create(alone, MODELS / "tiny-moe", recipe=one).digest for one in (PLAIN, INT4)
+    ]
+    assert check_store(store.layout.root) == []
 
 
 def test_a_stored_model_is_quantized_by_a_cluster(address, store, alone):

@@ -6,6 +6,8 @@ import os
 import socket
 import threading
 import time
+import warnings
+from types import SimpleNamespace
 
 import pytest
 
@@ -47,6 +49,12 @@ def count_threads(_):
     with Site.here().at_work() as task:
         time.sleep(0.05)
         return task.threads
+
+
+def die_as_all_did(_):
+    from distributed import KilledWorker
+
+    raise KilledWorker("job", SimpleNamespace(address="tcp://last:1"), 3)
 
 
 @pytest.fixture
@@ -184,3 +192,45 @@ def test_without_dask_it_is_said_what_to_install(monkeypatch):
         pass
 
     assert caught.value.code == "E_CLUSTER_MISSING"
+
+
+def test_a_job_that_kills_its_workers_is_the_clusters_failure(client):
+    with pytest.raises(NetworkError, match=r"the last was tcp://last:1") as caught:
+        list(client.run([1], die_as_all_did))
+
+    assert caught.value.code == "E_CLUSTER_DIED"
+
+
+def test_a_worker_that_comes_later_is_looked_at_too(client, monkeypatch):
+    results = client.run(range(100), double)
+    next(results)
+    client._fit.clear()  # as if they had come now
+    client._looked = 0
+    monkeypatch.setattr(executor, "versions", lambda: {**versions(), "numpy": "1.0"})
+
+    with pytest.raises(UsageError, match="has numpy"):
+        list(results)
+
+
+def test_without_workers_there_is_a_time_to_give_up(monkeypatch):
+    from distributed import LocalCluster
+
+    monkeypatch.setattr(executor, "_FIRST_WORKER", 0.2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        empty = LocalCluster(n_workers=0, processes=False, dashboard_address=None)
+    address = empty.scheduler_address
+    with (
+        empty,
+        connected(address) as client,
+        pytest.raises(NetworkError, match="has no worker, waited"),
+    ):
+        Cluster(client, address)
+
+
+def test_when_all_workers_have_gone_there_is_one_too(client, monkeypatch):
+    monkeypatch.setattr(executor, "_NO_WORKER", 0)
+    monkeypatch.setattr(client._client, "nthreads", dict)
+
+    with pytest.raises(NetworkError, match="has had no worker for"):
+        client._look()
