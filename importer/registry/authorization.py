@@ -145,7 +145,10 @@ class Authorization:
         self, parameters: Mapping[str, str], found: Credentials | None, *, is_plain: bool
     ) -> TokenRequest:
         realm, host = parameters.get("realm", ""), self._reference.host
-        parts = urlsplit(realm)
+        try:
+            parts = urlsplit(realm)
+        except ValueError as error:
+            raise odd_answer(host, f"it sends for a token to `{realm}`") from error
         if parts.scheme == "https" or (parts.scheme == "http" and is_plain):
             pass
         elif host == DEFAULT_HOST:

@@ -132,7 +132,7 @@ class Registry:
                 try:
                     status = response.status_code
                     if status in _REDIRECTS and "Location" in response.headers:
-                        url = self.resolved(urljoin(url, response.headers["Location"]))
+                        url = self.resolved(_joined(url, response.headers["Location"]))
                         continue
                     if status >= 400 and status not in call.admits:  # noqa: PLR2004 - an error
                         body = beginning(response)
@@ -183,6 +183,13 @@ class Registry:
         Raises:
             NetworkError: the registry sends us where nobody may go.
         """
+        try:
+            return self._resolved(address)
+        except ValueError as error:  # of what cannot be an address
+            what = f"it redirects to `{address}`: {error}"
+            raise odd_answer(self.reference.host, what) from error
+
+    def _resolved(self, address: str) -> str:
         if not address.startswith("/") and not urlsplit(address).scheme:
             address = f"/v2/{self.reference.repository}/{address}"
         own = urlsplit(self._origin())
@@ -193,6 +200,7 @@ class Registry:
                 parts = parts._replace(scheme="https", netloc=own.netloc)
             elif not self._is_lax:
                 raise odd_answer(self.reference.host, f"it redirects to `{address}`")
+        _port(parts.scheme, parts.port)
         if parts.scheme not in {"http", "https"} or "@" in parts.netloc or not parts.hostname:
             raise odd_answer(self.reference.host, f"it redirects to `{address}`")
         return urlunsplit(parts)
@@ -270,6 +278,13 @@ class Registry:
             return beginning(response, 1 << 20)
         finally:
             response.close()
+
+
+def _joined(url: str, location: str) -> str:
+    try:
+        return urljoin(url, location)
+    except ValueError:
+        return location  # which is refused then
 
 
 def _port(scheme: str, port: int | None) -> int:

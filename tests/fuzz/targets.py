@@ -40,6 +40,7 @@ from tests.fuzz import (
     imatrix_targets,
     onnx_targets,
     packed_targets,
+    registry_targets,
     scaled_targets,
     store_targets,
     uqff_targets,
@@ -218,6 +219,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     **onnx_targets.TARGETS,
     **packed_targets.TARGETS,
     **asked_targets.TARGETS,
+    **registry_targets.TARGETS,
     **store_targets.TARGETS,
 }
 
