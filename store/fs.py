@@ -35,14 +35,18 @@ class FileSystem:
 
     Attributes:
         is_durable: False to sync nothing, which is only for measuring what syncing costs.
+        is_shared: whether the group may do what the owner may, whatever the umask says.
     """
 
     is_durable: bool = True
+    is_shared: bool = False
 
     def create(self, path: Path, mode: int = 0o600) -> File:
         """Create a file that must not exist, for reading and writing."""
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        return File(path, os.open(path, flags, mode))
+        file = File(path, os.open(path, flags, mode))
+        self._share(file.descriptor)
+        return file
 
     def open(self, path: Path) -> File:
         """Open a regular file for reading, without following a link or waiting on a FIFO."""
@@ -89,13 +93,10 @@ class FileSystem:
 
         Writing to either copies what is written (reflink: btrfs, xfs and others).
         """
-        try:
-            fcntl.ioctl(target.descriptor, _FICLONE, source.descriptor)
-        except OSError as error:
-            if error.errno not in _NO_CLONES:
-                raise OSError(error.errno, error.strerror, str(target.path)) from error
-            return False
-        return True
+        from store import linux  # noqa: PLC0415 - see above
+
+        with _naming(target.path):
+            return linux.clone(source.descriptor, target.descriptor)
 
     def read(self, file: File, size: int, offset: int) -> bytes:
         """Read up to `size` bytes at `offset`; fewer only at the end."""
@@ -161,6 +162,9 @@ class FileSystem:
     def mkdir(self, path: Path, mode: int = 0o777) -> None:
         """Make one directory, which must not exist."""
         os.mkdir(path, mode)
+        if self.is_shared:
+            # What is made in it is the group's in turn.
+            os.chmod(path, _shared(os.lstat(path).st_mode) | stat.S_ISGID)
 
     def rmdir(self, path: Path) -> None:
         """Remove an empty directory."""
@@ -190,6 +194,12 @@ class FileSystem:
         # btrfs and friends count no inodes and report zero of zero.
         return Free(seen.f_bavail * block, block, seen.f_favail if seen.f_files else None)
 
+    def _share(self, descriptor: int) -> None:
+        """Give a file of ours to the group, where the store is the group's."""
+        if self.is_shared:
+            with contextlib.suppress(PermissionError):  # it is of another of the group
+                os.fchmod(descriptor, _shared(os.fstat(descriptor).st_mode))
+
     def machine(self) -> tuple[str, str]:
         """Return host name and boot id of this machine, each fit for a file name."""
         return _fit(os.uname().nodename), _fit(_boot_id())
@@ -204,6 +214,7 @@ class FileSystem:
         The lock lives as long as the returned file is open, and dies with the process.
         """
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        self._share(descriptor)
         try:
             kind = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
             fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
@@ -216,12 +227,12 @@ class FileSystem:
         return File(path, descriptor)
 
 
+def _shared(mode: int) -> int:
+    """Return permission bits by which the group may do what the owner may."""
+    return stat.S_IMODE(mode) | (mode >> 3 & 0o070)
+
+
 _FROZEN: Final = 0o444
-_FICLONE: Final = 0x40049409
-"""Of Linux (ioctl_ficlone(2)); elsewhere a request that no file knows."""
-_NO_CLONES: Final = frozenset(
-    {errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, errno.ENOSYS, errno.EPERM}
-)
 _FULL_SYNC: Final = getattr(fcntl, "F_FULLFSYNC", None)
 
 

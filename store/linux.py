@@ -1,9 +1,10 @@
-"""Two system calls that python does not offer, where there is Linux; nothing elsewhere."""
+"""System calls that python does not offer, where there is Linux; nothing elsewhere."""
 
 from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import functools
 import os
 import sys
@@ -11,6 +12,7 @@ from typing import Any, Final
 
 _KEEP_SIZE: Final = 1
 _WRITE: Final = 2
+_FICLONE: Final = 0x40049409
 _FATAL: Final = frozenset({errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """What writing would meet, too. All else says that a file system, or the sandbox that we are
 in, does not offer the call: nothing depends on it."""
@@ -43,6 +45,21 @@ def start_writing_back(descriptor: int, offset: int, nbytes: int) -> None:
     call = _libc("sync_file_range")
     if call is not None and call(descriptor, offset, nbytes, _WRITE) != 0:
         _check(ctypes.get_errno())
+
+
+def clone(source: int, target: int) -> bool:
+    """Have an empty file share the bytes of another (ioctl_ficlone(2)), if it can.
+
+    Raises:
+        OSError: reading or writing failed.
+    """
+    try:
+        fcntl.ioctl(target, _FICLONE, source)
+    except OSError as error:
+        if error.errno in _FATAL:
+            raise
+        return False
+    return True
 
 
 def _check(number: int) -> None:

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 VERSION: Final = 1
 _WORLD_WRITABLE: Final = 0o002
+_OF_A_GROUP: Final = 0o2020
+"""Of a root that a group shares: it may write there, and what it makes there is the group's."""
+_GROUP: Final = 0o020
 _STICKY: Final = 0o1000
 _OF_A_DISK: Final = "lost+found"
 
@@ -133,6 +136,8 @@ class Store:
                 if self.fs.status(parent) is None:
                     self._mkdir(parent, 0o755)
             self._mkdir(root, 0o700)
+        seen = self.fs.status(root)
+        self.fs.is_shared = seen is not None and seen.mode & _OF_A_GROUP == _OF_A_GROUP
         if not self._allow_unsafe:
             for directory in (root, *self.layout.directories):
                 self._check_safe(directory)
@@ -184,6 +189,9 @@ class Store:
         for writer in list(self._writers):
             writer.close()
         self.memo.close()
+        if self.fs.is_shared:
+            with contextlib.suppress(OSError):  # there is none, or it is another's
+                os.chmod(self.layout.memo, 0o660)
 
     def _check_ours(self) -> None:
         if name := self.foreign_entry():
@@ -244,7 +252,7 @@ class Store:
         seen = self.fs.status(directory)
         if seen is None or seen.kind is Kind.LINK:
             return  # the user's own link to another disk
-        if why := _why_unsafe(seen):
+        if why := _why_unsafe(seen, is_shared=self.fs.is_shared):
             raise StorageError(
                 f"store directory `{directory}` {why}",
                 code="E_STORE_UNSAFE",
@@ -253,11 +261,11 @@ class Store:
             )
 
 
-def _why_unsafe(seen: Status) -> str | None:
+def _why_unsafe(seen: Status, *, is_shared: bool) -> str | None:
     if seen.kind is not Kind.DIRECTORY:
         return f"is a {seen.kind}, expected a directory"
     if seen.mode & _WORLD_WRITABLE and not seen.mode & _STICKY:
         return "can be written by everybody"
-    if seen.owner not in {0, os.geteuid()}:
+    if seen.owner not in {0, os.geteuid()} and not (is_shared and seen.mode & _GROUP):
         return f"belongs to another user (uid {seen.owner})"
     return None

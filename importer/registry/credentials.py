@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import os
 import re
@@ -149,7 +148,7 @@ def _of_entry(entry: Mapping[str, Json], where: str) -> Credentials | None:
     if encoded := text("auth"):
         try:
             decoded = base64.b64decode(encoded, validate=True).decode()
-        except (binascii.Error, UnicodeDecodeError) as error:
+        except ValueError as error:
             raise _broken(f"{where} has an `auth` that is not base64 of `user:password`") from (
                 error
             )

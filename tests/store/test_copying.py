@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import os
 
 import pytest
 
@@ -53,8 +54,6 @@ def test_a_model_is_copied_with_its_digest(source, target, monkeypatch):
 
 def test_blobs_share_their_bytes_where_the_file_system_can(source, target, monkeypatch):
     def clone(descriptor, request, other):
-        import os
-
         assert request == 0x40049409
         os.pwrite(descriptor, os.pread(other, 1 << 20, 0), 0)
 

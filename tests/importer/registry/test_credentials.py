@@ -108,6 +108,7 @@ def test_the_variable_is_asked_last(docker):
         "{",
         "[]",
         '{"auths": {"host.example:5000": {"auth": "s3cret"}}}',
+        '{"auths": {"host.example:5000": {"auth": "s3cret\u00e9"}}}',
         '{"credsStore": "../x"}',
         '{"credsStore": "absent"}',
         '{"credsStore": "fails"}',
