@@ -105,6 +105,9 @@ MODELS = {
     "starcoder2": ("Starcoder2Config", {}, "qwen2"),
     "olmoe": ("OlmoeConfig", {"num_experts": 4, "num_experts_per_tok": 2}, "qwen2"),
     "cohere": ("CohereConfig", {}, "qwen2"),
+    "cohere2": ("Cohere2Config", {"rotary_pct": 1.0}, "qwen2"),
+    "phi2": ("PhiConfig", {"pad_token_id": 0, "num_key_value_heads": 4}, "llama3"),
+    "stablelm": ("StableLmConfig", {"use_qkv_bias": True}, "llama3"),
     "deepseek3": ("DeepseekV3Config", DEEPSEEK | MLA, "llama3"),
 }
 

@@ -62,10 +62,36 @@ def _dense_blocks(hparams: Hparams) -> int:
     return 0 if hparams.find("n_routed_experts") else hparams.count(*BLOCKS)
 
 
+def _share_of_head(hparams: Hparams, name: str, share: Json) -> int:
+    width = hparams.count("hidden_size") // hparams.heads
+    return int(_number(hparams, name, share) * width)
+
+
+def _deepstack(hparams: Hparams) -> int:
+    """Return how many blocks of the vision tower go into blocks of text."""
+    tower = hparams.values.get("vision_config")
+    found = tower.get("deepstack_visual_indexes", _DEEPSTACK) if isinstance(tower, dict) else []
+    if not isinstance(found, list):
+        hparams.bad("deepstack_visual_indexes", found, "a list")
+    return len(found)
+
+
+_DEEPSTACK: Final[Json] = [8, 16, 24]
 COMPUTED: Final[Mapping[str, Callable[[Hparams], Json]]] = MappingProxyType(
     {
         "rotated": lambda hparams: hparams.head_rows,
         "partial": _partial_dims,
+        "partial_head": lambda hparams: _share_of_head(
+            hparams,
+            "partial_rotary_factor",
+            hparams.flat_rope.get("partial_rotary_factor", 1.0),
+        ),
+        "rotary_head": lambda hparams: _share_of_head(
+            hparams, "rotary_pct", hparams.values.get("rotary_pct", 1.0)
+        ),
+        "four_widths": lambda hparams: 4 * hparams.count("hidden_size", "n_embd"),
+        "parallel": lambda hparams: hparams.values.get("use_parallel_residual", True),
+        "deepstack": _deepstack,
         "stretched": stretched,
         "blocks": lambda hparams: hparams.count(*BLOCKS),
         "kv_heads": lambda hparams: hparams.kv_heads,

@@ -44,7 +44,12 @@ _FLOATS: Final = frozenset(
         "embedding_scale",
     }
 )
-_BOOLS: Final = frozenset({"attention.causal", "expert_weights_norm", "use_parallel_residual"})
+_BOOLS: Final = frozenset(
+    {
+        *("attention.causal", "expert_weights_norm", "use_parallel_residual"),
+        "tokenizer.ggml.add_bos_token",
+    }
+)
 _STRINGS: Final = frozenset({"rope.scaling.type"})
 _WORDS: Final = {"false": False, "true": True}
 _GATES: Final = {"softmax": 1, "sigmoid": 2, "sqrtsoftplus": 4}
@@ -156,7 +161,8 @@ class Parameters:
             self._set(key, Value("u32", _small(hparams, name, found)))
 
     def _set(self, key: str, value: Value | Values) -> None:
-        self._metadata[f"{self._architecture}.{key}"] = value
+        is_whole = key.startswith("tokenizer.")
+        self._metadata[key if is_whole else f"{self._architecture}.{key}"] = value
 
     def _add_file_type(self) -> None:
         self._metadata["general.file_type"] = Value("u32", self._file_type)
