@@ -15,6 +15,7 @@ from importer.exports.gguf.architectures import Architecture, architecture_of
 from importer.exports.gguf.documents import Documents
 from importer.exports.gguf.file import Content, Typed, mxfp4_moved
 from importer.exports.gguf.hparams import Hparams
+from importer.exports.gguf.losses import rounded, unseen, unused
 from importer.exports.gguf.mixing import facts_of, mixed, moved_last
 from importer.exports.gguf.parameters import Metadata, Parameters
 from importer.exports.gguf.pooling import pooling_of
@@ -44,7 +45,7 @@ from importer.sources.imatrix import read_imatrix
 from importer.sources.roles import LeftOut
 from importer.sources.tensor import SourceTensor
 from store.errors import UnsupportedError, UsageError
-from store.text import count, printable
+from store.text import printable
 
 _VERSION: Final = 2
 """Of the quantized blocks, which llama.cpp checks."""
@@ -112,12 +113,16 @@ class Gguf:
             typed = mixed(typed, word, facts_of(metadata), matrix)
             metadata = moved_last(metadata) | keys_of(matrix)
         model = Content(f"{asked.name}.gguf", metadata, typed)
-        if not asked.projector:
-            write = published(asked, model, (), left)
-            return replace(write, lossy=tuple(_unseen(seeing)))
-        kind = _usual_float(seeing) if wanted.is_mixture else wanted
-        other = projector(asked.name, config, documents, seeing, kind)
-        return published(asked, model, (other,), left)
+        lossy = () if word else tuple(rounded(typed))  # who asks for a type asks for its values
+        of_text = (one for one in every if is_of_text(one.own_name))
+        others = []
+        if asked.projector:
+            kind = _usual_float(seeing) if wanted.is_mixture else wanted
+            others.append(projector(asked.name, config, documents, seeing, kind))
+        else:
+            lossy = (*lossy, *unseen(seeing))
+        write = published(asked, model, others, left)
+        return replace(write, lossy=lossy, notes=tuple(unused(list(of_text), typed)))
 
 
 def file_type_name(name: str | None) -> str:
@@ -203,13 +208,6 @@ def _taken(every: Sequence[SourceTensor], architecture: Architecture) -> Iterato
         name = one.own_name.removeprefix(architecture.strips)
         if is_of_text(one.own_name) and not name.startswith(architecture.drops):
             yield one._replace(name=name) if architecture.strips else one
-
-
-def _unseen(sources: Sequence[SourceTensor]) -> Iterator[str]:
-    """Yield what a file of text alone lacks of a model that sees or hears, too."""
-    if sources:
-        name = printable(sources[0].name, 200)
-        yield f"{count(len(sources), 'tensor')} are not of the text model, as `{name}`"
 
 
 def _sources(plan: Plan) -> Iterator[SourceTensor]:

@@ -442,3 +442,40 @@ def test_a_model_and_its_projector_come_out_as_they_were_stored(store, tmp_path)
     }
     assert (tmp_path / "q" / "mmproj-m.gguf").read_bytes() == found["mmproj-m.gguf"]
     assert (tmp_path / "q" / "m.gguf").read_bytes() != found["m.gguf"]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "q", "lossy"),
+    [
+        ("BF16", None, []),
+        ("F32", "f16", []),
+        ("F32", None, ["16 tensors of F32 are rounded to F16"]),
+    ],
+)
+def test_what_nobody_asked_to_be_rounded_is_told(tmp_path, dtype, q, lossy):
+    source = checkpoint(tmp_path / "in", "llama", dtype=dtype)
+
+    _, plan = planned(None, tmp_path / "out.gguf", "gguf", source=source, q=q)
+
+    assert list(plan.write.lossy) == lossy
+    if lossy:
+        with pytest.raises(InputError, match="rounded"):
+            planned(None, tmp_path / "strict.gguf", "gguf", source=source, strict=True)
+
+
+def test_what_llama_cpp_has_no_use_for_is_told(tmp_path):
+    import shutil
+
+    from tests.importer.builders import safetensors
+
+    source = checkpoint(tmp_path / "in", "gemma2")
+    whole = planned(None, tmp_path / "a.gguf", "gguf", source=source)[1].write
+    more = safetensors({"lm_head.weight": ("BF16", (320, 64))})
+    shutil.move(source / "model.safetensors", source / "model-00001-of-00002.safetensors")
+    (source / "model-00002-of-00002.safetensors").write_bytes(more)
+    write = planned(None, tmp_path / "b.gguf", "gguf", source=source)[1].write
+
+    assert whole.notes == ()
+    assert [row.name for row in write.rows] == [row.name for row in whole.rows]
+    (note,) = [one for one in write.notes if "llama.cpp" in one]
+    assert note.startswith("1 tensor is left out, as `lm_head.weight`")
