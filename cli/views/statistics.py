@@ -22,6 +22,8 @@ _HEIGHT: Final = 5
 _BLOCKS: Final = " ▁▂▃▄▅▆▇█"
 _LONGEST: Final = 2000
 _INDENT: Final = 2
+_LEAST: Final = 0.005
+"""Percent that would be shown as none at all."""
 
 
 def statistics_lines(
@@ -143,4 +145,7 @@ def _number(value: float) -> str:
 
 
 def _part(number: int, whole: int) -> str:
-    return f"{number:,} ({100 * number / whole:.2f}%)" if whole and number else f"{number:,}"
+    if not (whole and number):
+        return f"{number:,}"
+    share = 100 * number / whole
+    return f"{number:,} ({'<0.01' if share < _LEAST else f'{share:.2f}'}%)"

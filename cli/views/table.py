@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
@@ -113,6 +112,8 @@ def fitted(lines: Iterable[str]) -> Iterator[str]:
 
 def command_lines(words: Sequence[str], indent: int) -> Iterator[str]:
     """Yield a command as it is typed, its words in as many lines as the terminal needs."""
+    import shlex  # few views have a command
+
     limit = terminal_width()
     line = ""
     for word in map(shlex.quote, words):
@@ -139,6 +140,8 @@ def wrapped(text: str, room: int) -> list[str]:
             size = room
             while width_of(rest[:size]) > room:
                 size -= 1
+            # A path is broken behind a slash, where one is near enough.
+            size = rest.rfind("/", size // 2, size) + 1 or size
             lines[-1], rest = rest[:size], rest[size:]
             lines.append("")
         lines[-1] = rest

@@ -30,9 +30,10 @@ def usage_lines(store: Store, usage: Usage, kernels: tuple[Path, int] | None) ->
             numbers = size(model.apparent), size(own), size(shared)
             picture = _picture(model, largest)
             rows.append((str(model.stored.name), *numbers, picture, _partners(model)))
-        yield from table(rows, right=(1, 2, 3), spare=(4,), cut=(5, 0))
+        lines = table(rows, right=(1, 2, 3), spare=(4,), cut=(5, 0))
+        yield from lines
         yield ""
-        if (terminal_width() or _BAR * 5) >= _BAR * 4:
+        if any("█" in line or "░" in line for line in lines):  # there was room for bars
             yield "█ own: `ingot rm` and `ingot gc` would free it   ░ shared"
             yield ""
     yield from facts(_totals(store, usage, kernels), 0)

@@ -36,6 +36,15 @@ def test_columns_go_in_their_order_and_then_cells_are_cut(monkeypatch):
     assert row.endswith("…")
 
 
+def test_a_path_is_broken_behind_a_slash():
+    assert wrapped("of /usr/lib/python/site-packages/x", 20) == [
+        "of",
+        "/usr/lib/python/",
+        "site-packages/x",
+    ]
+    assert wrapped("a" * 30, 20) == ["a" * 20, "a" * 10]
+
+
 @pytest.mark.parametrize("columns", [60, 80, 120, 200])
 @given(
     names=st.lists(st.text(max_size=90), min_size=1, max_size=5),
