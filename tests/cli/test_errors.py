@@ -129,6 +129,40 @@ def test_an_error_says_what_which_expected_got_and_what_helps(filled, tmp_path, 
     assert not text.partition("\n")[0].endswith(".")
 
 
+def test_one_command_line_serves_models_with_and_without_a_part(filled):
+    # A text model has no tower, and one whose output is tied has no head of its own.
+    told = run("create", "x", LLAMA, "-q", "int4", "--vision", "int8", store=filled).succeeded()
+
+    assert "the type that was asked for it decides nothing" in told.stderr
+    # The hint against a rule that finds nothing is a command that does list the names.
+    words = ("create", "x", LLAMA, "--dry-run")
+    text = run(*words, "--rule", "*.nope=int4", store=filled).failed(2)
+    assert "hint: Without the rule, `--dry-run --json` lists every name" in text
+    names = [one["name"] for one in run(*words, "--json", store=filled).document["tensors"]]
+    assert "model.layers.0.mlp.gate_proj.weight" in names
+
+
+def test_a_plan_shows_the_conditions_of_its_rules_and_only_those_that_decided(filled):
+    out = run("create", "x", LLAMA, "-q", "int4", "--dry-run", store=filled).succeeded().stdout
+
+    head = next(line for line in out.splitlines() if "MATCHES" in line)
+    assert head.split() == ["MATCHES", "WHERE", "TYPE", "TENSORS", "WHY"]
+    assert re.search(r"2-D|elements|divides", out)
+    section = out.partition("MATCHES")[2].partition(" of it decided nothing")[0]
+    counts = re.findall(r" (?:int\d|keep) +(\d+)\b", section)
+    assert sum(map(int, counts)) == 21
+    assert re.search(r"rules? of it decided nothing", out)
+
+
+def test_messages_are_whole_sentences_of_one_model_or_many(filled, tmp_path):
+    for number, verb in ((1, "names 1 file that is missing"), (2, "names 2 files that are")):
+        files = {f"{n}.safetensors": f"{n}.safetensors" for n in range(number)}
+        index = {"weight_map": {f"a{n}": file for n, file in enumerate(files)}}
+        place = write(tmp_path / str(number), {"model.safetensors.index.json": index})
+
+        assert verb in run("create", "x", place, store=filled).failed(3)
+
+
 if __name__ == "__main__":
     text = PAGE.read_text(encoding="utf-8")
     before, _, rest = text.partition(BEGIN)
