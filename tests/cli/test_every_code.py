@@ -314,6 +314,8 @@ NOT_YET = frozenset(
         "E_CLUSTER_VERSION",
         "E_CLUSTER_WORKERS",
         "E_DTYPE",
+        "E_EVAL_KINDS",
+        "E_EVAL_TOKENS",
         "E_EXPORT_EXPERTS",
         "E_EXPORT_LOSSY",
         "E_EXPORT_SPLIT",
@@ -373,7 +375,10 @@ NOT_YET = frozenset(
         "E_SRC_CHANGED",
         "E_STDOUT",
         "E_ST_REFERENCE",
+        "E_TEXT",
         "E_TOKENIZER",
+        "E_TORCH",
+        "E_TRANSFORMERS",
         "E_UQFF_SHARD",
     }
 )
