@@ -33,10 +33,11 @@ def download(registry: Registry, writer: Writer, ref: BlobRef, tally: Tally) -> 
     for _ in range(2):
         path = writer.partials.resume(ref.digest)
         with closing(BlobWriter(writer.fs, path)) as blob:
-            made = _fill(registry, blob, ref, tally)
+            have = blob.take_over(memoryview(bytearray(_REHASH)))
+            made = _fill(registry, blob, ref, tally) if have <= ref.size else None
         if made == ref:
             writer.commit(path, ref)
-            tally.has_moved(ref)
+            tally.has_moved(ref, have)
             return
         writer.discard(path)
     raise NetworkError(
@@ -67,11 +68,9 @@ def read_blob(registry: Registry, ref: BlobRef, limit: int) -> bytes:
     return data
 
 
-def _fill(registry: Registry, blob: BlobWriter, ref: BlobRef, tally: Tally) -> BlobRef | None:
-    """Add to a partial file what it lacks; return what it then holds, or None if too much."""
-    have = blob.take_over(memoryview(bytearray(_REHASH)))
-    if have > ref.size:
-        return None
+def _fill(registry: Registry, blob: BlobWriter, ref: BlobRef, tally: Tally) -> BlobRef:
+    """Add to a partial file what it lacks; return what it then holds."""
+    have = blob.size
     tally.kept(ref, have)
     blob.reserve(ref.size)
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from importer.events import Listener, Moving, Published
 from importer.registry.layout import Layout, Tagged
 from importer.registry.manifests import Model
-from importer.registry.transfer import Amount, Tally
-from store.arrival import reused, set_name
+from importer.registry.transfer import Amount, Tally, lacking
+from store.arrival import set_name
 from store.blob_writer import BlobWriter
 from store.blobs import BlobRef
 from store.digest import Digest
@@ -89,12 +89,7 @@ def load(
         refs = list(dict.fromkeys(model.manifest.blobs))
         tally.listen(Moving("loading", str(name), len(refs), sum(ref.size for ref in refs)))
         with store.writing(name) as writer:
-            missing = []
-            for ref, is_there in reused(writer, store, refs):
-                if is_there:
-                    tally.was_there(ref)
-                else:
-                    missing.append(ref)
+            missing = lacking(writer, store, refs, tally)
             _bring(layout, writer, missing, tally, threads)
             previous = set_name(writer, name, model.data)
         listen(Published(model.digest))

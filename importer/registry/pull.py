@@ -10,9 +10,9 @@ from importer.registry.client import Manner, Registry
 from importer.registry.download import download, read_blob
 from importer.registry.manifests import Model, get_manifest, model_of
 from importer.registry.reference import Reference
-from importer.registry.transfer import Amount, Tally
+from importer.registry.transfer import Amount, Tally, lacking
 from store import limits
-from store.arrival import reused, set_name
+from store.arrival import set_name
 from store.blobs import BlobRef
 from store.digest import Digest
 from store.errors import NoSpaceError
@@ -61,12 +61,7 @@ def pull(
             tally.listen(
                 Moving("pulling", str(reference), len(refs), sum(ref.size for ref in refs))
             )
-            missing = []
-            for ref, is_there in reused(writer, store, refs):
-                if is_there:
-                    tally.was_there(ref)
-                else:
-                    missing.append(ref)
+            missing = lacking(writer, store, refs, tally)
             _check_space(store, writer, missing)
             # The largest first, so that no connection is left alone with one at the end.
             missing.sort(key=lambda ref: (-ref.size, ref.digest.hex))

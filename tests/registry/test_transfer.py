@@ -145,8 +145,9 @@ def test_what_an_interrupted_pull_has_fetched_is_not_fetched_again(registry, sto
     registry.faults.clear()
     registry.forget()
 
-    pulled(registry, other).succeeded()
+    document = pulled(registry, other, "--json").succeeded().document
 
+    assert document["moved"]["bytes"] == sum(one.sent for one in registry.asked("GET", "blobs"))
     assert [path.name for path in left if digest[7:] in path.name] != []
     assert [one.sent for one in registry.asked("GET", digest)] == [len(content) - 900]
     assert list((other / "tmp").iterdir()) == []
