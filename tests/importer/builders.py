@@ -64,14 +64,14 @@ def noise(seed, nbytes):
 def safetensors(tensors, metadata=None):
     """Write a file of name -> (dtype, shape) or (dtype, shape, data), in that order."""
     header = {} if metadata is None else {"__metadata__": metadata}
-    data = b""
+    data = bytearray()  # which grows in place: ten thousand tensors are not copied each time
     for name, (dtype, shape, *given) in tensors.items():
         nbytes = math.prod(shape) * BITS[dtype] // 8
         content = given[0] if given else noise(name, nbytes)
         offsets = [len(data), len(data) + len(content)]
         header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": offsets}
         data += content
-    return framed(header, data)
+    return framed(header, bytes(data))
 
 
 def framed(header, data=b"", *, padded=False, length=None):
