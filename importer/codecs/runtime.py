@@ -52,17 +52,21 @@ def prepare(work: Mapping[KernelSpec, int], announce: Callable[[], None]) -> Ker
     if sum(work.values()) < _WORTH_LOADING:
         return NUMPY
     from importer.codecs import kernels  # noqa: PLC0415 - it imports numpy
+    from importer.codecs.kernels import compiling  # noqa: PLC0415
     from importer.codecs.kernels.function import NotKeptError  # noqa: PLC0415
 
     once = functools.cache(announce)
     ready: dict[KernelSpec, Any] = {}
     problem = None
     try:
-        for spec, nbytes in work.items():
-            kernel = spec.load()
-            with kernels.announced(once, nbytes), contextlib.suppress(NotKeptError):
-                spec.check(kernel)
-                ready[spec] = kernel
+        with compiling.compiling():
+            for spec, nbytes in work.items():
+                kernel = spec.load()
+                with kernels.announced(once, nbytes), contextlib.suppress(NotKeptError):
+                    spec.check(kernel)
+                    ready[spec] = kernel
+    except compiling.CompilerError as error:
+        problem = str(error)
     except Exception as error:  # noqa: BLE001 - whatever is wrong with numba, numpy is right
         what = str(error).partition("\n")[0]
         problem = f"{type(error).__name__}: {what}"

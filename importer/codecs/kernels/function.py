@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -12,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from importer.codecs.aside import aside
-from importer.codecs.kernels import object_cache
+from importer.codecs.kernels import compiling, object_cache
 from importer.codecs.kernels.kinds import Argument, Kind, Memory, start_of
 
 if TYPE_CHECKING:
@@ -91,13 +89,7 @@ class Function:
         announce = _announce.get()
         if announce is not None:
             announce()
-        return aside(functools.partial(_object_code, self._module, self._name, kinds)).result()
-
-
-def _object_code(module: str, name: str, kinds: tuple[Kind, ...]) -> bytes:
-    from importer.codecs.kernels.compiled import compiler  # noqa: PLC0415 - numba
-
-    return compiler.object_code(module, name, kinds)
+        return compiling.object_code(self._module, self._name, kinds)
 
 
 @contextmanager

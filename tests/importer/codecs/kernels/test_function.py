@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-import ctypes
+import json
 import signal
 import struct
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 
 import numpy as np
 import pytest
 
-from importer.codecs.kernels import affine, fp4, metrics, mxfp8, object_cache, target
-from importer.codecs.kernels import function as function_module
+from importer.codecs.kernels import (
+    affine,
+    compiling,
+    fp4,
+    metrics,
+    mxfp8,
+    object_cache,
+    target,
+)
 from importer.codecs.kernels.function import Function
+from importer.codecs.kernels.kinds import in_json, of_json
 from importer.codecs.kernels.scratch import block
 
 FUNCTIONS = (
@@ -60,8 +67,6 @@ def faulty(monkeypatch, function):
     module = ModuleType("faulty")
     module.function = numba.njit(function)
     monkeypatch.setitem(sys.modules, "importer.codecs.kernels.compiled.faulty", module)
-    monkeypatch.setattr(object_cache, "_used", lambda: None)
-    return Function("faulty", "function")
 
 
 def allocate(values):
@@ -74,12 +79,11 @@ def divide(values):
 
 @pytest.mark.parametrize(("function", "needed"), [(allocate, "NRT_"), (divide, "PyErr_")])
 def test_a_function_that_needs_numba_when_it_runs_is_refused(function, needed, monkeypatch):
-    values = np.arange(3)
+    faulty(monkeypatch, function)
+    from importer.codecs.kernels.compiled import compiler
 
     with pytest.raises(ImportError, match=f"`faulty.function` needs .*{needed}"):
-        faulty(monkeypatch, function)(values)
-
-    assert values.tolist() == [0, 1, 2]
+        compiler.object_code("faulty", "function", [("q", 1)])
 
 
 def test_what_cannot_be_passed_is_refused():
@@ -109,22 +113,62 @@ class SignalledError(Exception):
     pass
 
 
-def test_a_signal_inside_a_callback_of_the_compiler_is_not_lost(monkeypatch):
-    """As in those of LLVM: what is raised there python ignores, and says so."""
-
+def test_a_signal_ends_the_compiling():
     def on_alarm(*_):
         raise SignalledError
 
-    def compiles(*_):
-        ctypes.CFUNCTYPE(None)(lambda: time.sleep(1))()
-        return b""
-
-    monkeypatch.setattr(function_module, "_object_code", compiles)
     before = signal.signal(signal.SIGALRM, on_alarm)
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.2)
-        with pytest.raises(SignalledError):
-            Function("affine", "encode")._compile(())
+        with compiling.Compiler() as compiler:
+            signal.setitimer(signal.ITIMER_REAL, 0.2)
+            with pytest.raises(SignalledError):
+                compiler.object_code("affine", "encode", ())
+            child = compiler._child
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+    assert child.returncode == -signal.SIGKILL
+
+
+def test_what_cannot_be_compiled_is_said():
+    pytest.importorskip("numba")
+    with compiling.Compiler() as compiler:
+        for module, name, said in (
+            ("affine", "encoed", "AttributeError: .*encoed"),
+            ("afine", "encode", "ModuleNotFoundError: .*afine"),
+        ):
+            with pytest.raises(compiling.CompilerError, match=said):
+                compiler.object_code(module, name, ())
+        compiler._child.kill()
+        compiler._child.wait()
+
+        with pytest.raises(compiling.CompilerError, match="has ended"):
+            compiler.object_code("affine", "encode", ())
+
+
+def test_without_a_second_process_numpy_works(monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+
+    with (
+        compiling.Compiler() as compiler,
+        pytest.raises(compiling.CompilerError, match="No such"),
+    ):
+        compiler.object_code("affine", "encode", ())
+
+
+def test_the_working_directory_is_not_where_numba_is_looked_for(tmp_path, monkeypatch):
+    (tmp_path / "numba.py").write_text("raise SystemExit")
+    (tmp_path / "sys.py").write_text("raise SystemExit")
+    monkeypatch.chdir(tmp_path)
+
+    with (
+        compiling.Compiler() as compiler,
+        pytest.raises(compiling.CompilerError, match=r"AttributeError|No module named 'numba'"),
+    ):
+        compiler.object_code("affine", "nothing", ())
+
+
+def test_kinds_come_through_json():
+    kinds = (("B", 2), int, np.float32, True, None)
+
+    assert of_json(json.loads(json.dumps(in_json(kinds)))) == kinds
