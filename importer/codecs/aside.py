@@ -13,9 +13,9 @@ _Result = TypeVar("_Result")
 def aside(work: Callable[[], _Result]) -> Future[_Result]:
     """Start work in another thread, which does not keep the process from ending.
 
-    Compiling is such work. In the main thread python may handle a signal inside a callback of
-    LLVM's, where what the handler raises is lost: of nine SIGTERMs while a kernel was compiled
-    three were lost. Nor should a process that is interrupted wait for the compiler.
+    Making kernels ready is such work. In the main thread python may handle a signal inside a
+    callback of LLVM's, where what the handler raises is lost: of nine SIGTERMs while a kernel
+    was compiled there three were lost. Nor should a process that is interrupted wait for it.
     """
     done: Future[_Result] = Future()
 
