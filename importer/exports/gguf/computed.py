@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from importer.exports.gguf.hparams import Hparams
+from importer.exports.gguf.hparams import Hparams, is_number
 from store.json import Json
 
 BLOCKS: Final = ("n_layers", "num_hidden_layers", "n_layer", "num_layers")
@@ -46,7 +46,7 @@ def stretched(hparams: Hparams) -> float | None:
 
 
 def _number(hparams: Hparams, name: str, found: Json) -> float:
-    if isinstance(found, bool) or not isinstance(found, int | float):
+    if not is_number(found):
         hparams.bad(name, found, "a number")
     return found
 

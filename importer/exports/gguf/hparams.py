@@ -10,7 +10,7 @@ import functools
 import tomllib
 from collections.abc import Mapping
 from importlib import resources
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeGuard
 
 from importer.sources.configuration import with_inner
 from importer.sources.document import CONFIG, Document
@@ -24,6 +24,14 @@ _ROPES: Final = ("full_attention", "sliding_attention")
 _STRETCHED: Final = frozenset({"llama3", "yarn", "longrope"})
 _WINDOWED: Final = frozenset({"qwen2", "qwen3", "qwen3_moe"})
 _INT_LIMIT: Final = 1 << 32
+_LARGEST: Final = 3.4028234663852886e38
+
+
+def is_number(found: Json) -> TypeGuard[float]:
+    """Return whether something is a number that a float of 32 bits can be near."""
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        return False
+    return -_LARGEST <= found <= _LARGEST
 
 
 class Hparams:
@@ -90,7 +98,7 @@ class Hparams:
             InputError: there is none.
         """
         found = self.find(*keys)
-        if isinstance(found, bool) or not isinstance(found, int | float):
+        if not is_number(found):
             self.bad(keys[0], found, "a number")
         return found
 
@@ -182,6 +190,8 @@ class Hparams:
         if partial is not None:
             made.setdefault("partial_rotary_factor", partial)
         made.setdefault("rope_type", made.get("type", "default"))
+        if not isinstance(made["rope_type"], str):
+            self.bad("rope_type", made["rope_type"], "a word")
         return made
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from importer.exports.gguf.computed import BLOCKS, COMPUTED
-from importer.exports.gguf.hparams import Hparams
+from importer.exports.gguf.hparams import Hparams, is_number
 from importer.formats.gguf.metadata import Value
 from importer.formats.gguf.writer import Values
 from store.json import Json
@@ -144,9 +144,7 @@ class Parameters:
         name = source.split("|", maxsplit=1)[0]
         hparams = self._hparams
         if key in _FLOATS:
-            if isinstance(found, bool) or not isinstance(found, int | float):
-                hparams.bad(name, found, "a number")
-            if not -_LARGEST <= found <= _LARGEST:
+            if not is_number(found):
                 hparams.bad(name, found, "a number of 32 bits")
             self._set(key, Value("f32", float(found)))
         elif key in _BOOLS:
@@ -156,7 +154,9 @@ class Parameters:
         elif key in _STRINGS:
             self._set(key, Value("string", str(found)))
         elif isinstance(found, list):
-            self._set(key, Values("i32", [_small(hparams, name, one) for one in found]))
+            self._set(
+                key, Values("i32", [_small(hparams, name, one, _SIGNED) for one in found])
+            )
         else:
             self._set(key, Value("u32", _small(hparams, name, found)))
 
@@ -182,9 +182,9 @@ class Parameters:
                 self._put(key, found, names[0])
         scoring = hparams.find(*_SCORING)
         if scoring is not None:
-            if scoring not in _GATES:
+            if not isinstance(scoring, str) or scoring not in _GATES:
                 hparams.bad("scoring_func", scoring, " or ".join(_GATES))
-            self._put("expert_gating_func", _GATES[str(scoring)], "scoring_func")
+            self._put("expert_gating_func", _GATES[scoring], "scoring_func")
         if (head_dim := hparams.values.get("head_dim")) is not None:
             self._put("attention.key_length", head_dim, "head_dim")
             self._put("attention.value_length", head_dim, "head_dim")
@@ -225,10 +225,10 @@ class Parameters:
             self._put("rope.freq_base_swa", theta, "rope_theta")
 
 
-_LARGEST: Final = 3.4028234663852886e38
+_SIGNED: Final = 1 << 31
 
 
-def _small(hparams: Hparams, name: str, found: Json) -> int:
-    if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found < 1 << 32:
+def _small(hparams: Hparams, name: str, found: Json, limit: int = 1 << 32) -> int:
+    if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found < limit:
         hparams.bad(name, found, "a whole number of 32 bits")
     return found

@@ -15,7 +15,7 @@ from typing import Any, Final, NoReturn
 from importer.codecs.ggml.types import NAMED, GgmlType
 from importer.exports.gguf.documents import Documents, as_list, as_object
 from importer.exports.gguf.file import Content, Typed
-from importer.exports.gguf.hparams import Hparams
+from importer.exports.gguf.hparams import Hparams, is_number
 from importer.exports.gguf.parameters import Metadata
 from importer.exports.gguf.provenance import general
 from importer.exports.gguf.tensors import Member, Tensor, plus_one, rotated
@@ -134,7 +134,7 @@ def _vision(
         made[f"clip.vision.{key}"] = Values("f32", _colours(prepared, key))
     made["clip.projector_type"] = Value("string", rule["projector"])
     epsilon = hparams.values.get("layer_norm_eps", rule["epsilon"])
-    if isinstance(epsilon, bool) or not isinstance(epsilon, int | float):
+    if not is_number(epsilon):
         hparams.bad("layer_norm_eps", epsilon, "a number")
     made["clip.vision.attention.layer_norm_epsilon"] = Value("f32", float(epsilon))
     if rule["projector"] == "gemma3":
@@ -142,7 +142,7 @@ def _vision(
         made |= _scale_factor(hparams, prepared)
         return made
     activation = hparams.values.get("hidden_act")
-    if activation not in {"silu", "gelu"}:
+    if activation != "silu" and activation != "gelu":  # noqa: PLR1714 - it may be a list
         hparams.bad("hidden_act", activation, "silu or gelu")
     made[f"clip.use_{activation}"] = Value("bool", value=True)
     return made
@@ -165,9 +165,7 @@ def _scale_factor(hparams: Hparams, prepared: Mapping[str, Any]) -> Metadata:
 
 def _colours(prepared: Mapping[str, Any], key: str) -> list[float]:
     found = as_list(prepared.get(key))
-    numbers = [
-        float(one) for one in found if isinstance(one, int | float) and abs(one) < 1 << 32
-    ]
+    numbers = [float(one) for one in found if is_number(one)]
     if len(numbers) != len(found) or len(numbers) != _COLOURS:
         raise InputError(
             f"`{key}` in `{_PREPROCESSORS[0]}` is {printable(str(prepared.get(key)), 80)}, "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, TypeGuard
 
-from importer.exports.gguf.hparams import Hparams
+from importer.exports.gguf.hparams import Hparams, is_number
 from store.json import Json
 
 _LONGEST: Final = 1 << 20
@@ -31,16 +31,19 @@ def llama3_factors(hparams: Hparams) -> bytes:
     dim = hparams.head_rows
     if dim > _LONGEST or min(base, factor, low, high, length) <= 0 or low == high:
         hparams.bad("rope_parameters", str(dict(rope)), "positive numbers of rotary embeddings")
-    one = np.float32(1)
-    exponents = np.arange(0, dim, 2, dtype=np.float32) / np.float32(dim)
-    powers = np.power(np.float64(base), exponents.astype(np.float64)).astype(np.float32)
-    # PyTorch divides a number by a tensor as the number times the inverse.
-    waves = (one / (one / powers)) * np.float32(2 * np.pi)
-    inverses = (one / waves) * np.float32(length)
-    smooth = (inverses - np.float32(low)) / np.float32(high - low)
-    between = one / ((one - smooth) / np.float32(factor) + smooth)
-    slow = np.where(waves > np.float32(length / low), np.float32(factor), between)
-    made = np.where(waves < np.float32(length / high), one, slow)
+    with np.errstate(all="ignore"):  # what is not finite is told below
+        one = np.float32(1)
+        exponents = np.arange(0, dim, 2, dtype=np.float32) / np.float32(dim)
+        powers = np.power(np.float64(base), exponents.astype(np.float64)).astype(np.float32)
+        # PyTorch divides a number by a tensor as the number times the inverse.
+        waves = (one / (one / powers)) * np.float32(2 * np.pi)
+        inverses = (one / waves) * np.float32(length)
+        smooth = (inverses - np.float32(low)) / np.float32(high - low)
+        between = one / ((one - smooth) / np.float32(factor) + smooth)
+        slow = np.where(waves > np.float32(length / low), np.float32(factor), between)
+        made = np.where(waves < np.float32(length / high), one, slow)
+    if not np.isfinite(made).all():
+        hparams.bad("rope_parameters", str(dict(rope)), "finite factors of frequencies")
     return made.astype("<f4").tobytes()
 
 
@@ -67,13 +70,11 @@ def _factors(hparams: Hparams, key: str) -> bytes:
 
 
 def _are_numbers(found: Json) -> TypeGuard[Sequence[float]]:
-    return isinstance(found, list) and all(
-        isinstance(one, int | float) and not isinstance(one, bool) for one in found
-    )
+    return isinstance(found, list) and all(map(is_number, found))
 
 
 def _number(hparams: Hparams, key: str, usual: float) -> float:
     found = hparams.flat_rope.get(key, usual)
-    if isinstance(found, bool) or not isinstance(found, int | float):
+    if not is_number(found):
         hparams.bad(key, found, "a number")
     return float(found)

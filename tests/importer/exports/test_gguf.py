@@ -159,6 +159,13 @@ LIES = [
     ("phi3", {"original_max_position_embeddings": 0}),
     ("phi3", {"rope_scaling": {"type": "longrope", "long_factor": [1]}}),
     ("gemma2", {"sliding_window": "wide"}),
+    # Found by mutation of configurations.
+    ("phi3", {"rope_scaling": {"rope_type": ["longrope"]}}),
+    ("phi3", {"rope_scaling": {"type": "longrope", "long_factor": [10**400] * 16}}),
+    ("llama", {"rope_scaling": {"rope_type": "linear", "factor": 10**400}}),
+    ("llama3", {"rope_scaling": {"rope_type": "llama3", "factor": 10**400}}),
+    ("llama", {"rope_scaling": {"rope_type": "default", "mrope_section": [1 << 31]}}),
+    ("qwen2moe", {"scoring_func": {}}),
 ]
 
 
