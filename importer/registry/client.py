@@ -218,7 +218,10 @@ class Registry:
             content=call.body() if call.body is not None else None,
             timeout=httpx2.Timeout(seconds, read=seconds + call.seconds),
         )
-        return self._client.send(request, stream=True)
+        try:
+            return self._client.send(request, stream=True)
+        except ValueError as error:  # the client looks at redirects, even if it follows none
+            raise odd_answer(self.reference.host, f"it redirects: {error}") from error
 
     def _renew(self, used: str | None, response: httpx2.Response) -> bool:
         said = response.headers.get("WWW-Authenticate", "")

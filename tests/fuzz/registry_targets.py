@@ -93,7 +93,9 @@ def answers(data: bytes) -> None:
         )
 
     reference = Reference(HOST, "me/m", "latest", "https")
-    registry = Registry(reference, ("repository:me/m:pull",), Manner(seconds=1, tries=1))
+    registry = Registry(
+        reference, ("repository:me/m:pull",), Manner(insecure=True, seconds=1, tries=1)
+    )
     registry._client.close()
     registry._client = httpx2.Client(transport=httpx2.MockTransport(handler))
     registry._authorization.__dict__["credentials"] = None

@@ -215,7 +215,8 @@ def test_redirects_without_an_end_are_refused(registry, store, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "place", ["file:///etc/passwd", "http://u:p@127.0.0.1:1/x", "ftp://x/"]
+    "place",
+    ["file:///etc/passwd", "http://u:p@127.0.0.1:1/x", "ftp://x/", "http://["],
 )
 def test_a_redirect_to_what_is_no_web_address_is_refused(registry, tmp_path, place):
     registry.faults.append(Fault("GET", "manifests", status=302, headers={"Location": place}))
