@@ -56,6 +56,7 @@ soak: $(VENV)/.dev
 	$(BIN)/python tests/soak/seeded_bugs.py
 	$(BIN)/python tests/fuzz/run.py
 	$(BIN)/python tests/importer/codecs/soak.py --weights 1e9
+	$(BIN)/python tests/importer/codecs/calibration_soak.py --groups 1e8
 	test -z "$(LIBGGML)" || \
 		$(BIN)/python tests/importer/codecs/ggml_soak.py --weights 1e8 --library $(LIBGGML)
 
@@ -67,6 +68,7 @@ zoo: $(VENV)/.run .venv-zoo/.made
 	.venv-zoo/bin/python tests/zoo/check_scaled.py
 	.venv-zoo/bin/python tests/zoo/check_onnx.py
 	.venv-zoo/bin/python tests/zoo/check_uqff.py
+	.venv-zoo/bin/python tests/zoo/check_evaluation.py
 
 .venv-zoo/.made: tests/zoo/requirements.txt
 	test -x .venv-zoo/bin/python || $(PYTHON) -m venv .venv-zoo
