@@ -20,6 +20,15 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "E_BLOB_KIND": _DAMAGED,
         "E_BLOB_MISSING": _DAMAGED,
         "E_BLOB_SIZE": _DAMAGED,
+        "E_BUDGET_BITS": "Such as `--target-bpw 4.5`",
+        "E_BUDGET_RECIPE": 'A rule leaves its type open with `type = "requested"`; without '
+        "`--recipe` there are such rules",
+        "E_BUDGET_SIZE": "`--target-size {least}` can be met, and `--allow` with smaller types "
+        "makes it less",
+        "E_BUDGET_TWICE": "Give `--target-size` or `--target-bpw`",
+        "E_BUDGET_TYPE": "Leave `-q` out; `--allow` names the types to choose from",
+        "E_BUDGET_UNUSED": "`--allow` and `--sensitivity` belong to `--target-size` and "
+        "`--target-bpw`",
         "E_BUSY": "Run the command again when the other one is done, or give `ingot gc` more "
         "time with `--wait SECONDS`",
         "E_CALIBRATE": "`ingot help create` names the ways",
@@ -123,6 +132,8 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "E_ROLE_UNUSED": "Leave `--{role}` out",
         "E_RULE": "Such as --rule '*.v_proj=int8/64' or --rule 'lm_head=keep'",
         "E_RULE_UNUSED": "Without the rule, `--dry-run --json` lists every name",
+        "E_SENSITIVITY": "An object of names or globs, each with a number above 0, or what "
+        "`mlx_lm.dynamic_quant` writes",
         "E_SHORT_WRITE": "Free some space, or look at the disk of the store",
         "E_SOURCE_CHANGED": "Run the command again when nothing else writes to the source",
         "E_SRC_CHANGED": "Name the source that the model was made from with `--source`",

@@ -154,6 +154,17 @@ class BlobDone(NamedTuple):
     installed: CommitOutcome
 
 
+class Sampling(NamedTuple):
+    """It is measured what types would lose, so that some can be chosen.
+
+    Attributes:
+        nbytes: that are read of the source, less where they are known.
+    """
+
+    tensors: int
+    nbytes: int
+
+
 class Measuring(NamedTuple):
     """Everything is written; now it is compared with the source.
 
@@ -166,7 +177,7 @@ class Measuring(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """A tensor was compared with its source.
+    """A tensor was compared with its source, or a sample of it with what it would become.
 
     Attributes:
         nbytes: of the source.
@@ -232,6 +243,7 @@ Event = (
     | NoKernels
     | Wrote
     | BlobDone
+    | Sampling
     | Measuring
     | Measured
     | Verified

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from importer.engine.held import blobs_that_stay, check_readable, check_sources, hold_sources
 from importer.engine.ledger import Written
@@ -19,10 +19,12 @@ from importer.events import Listener, Planned, Published, Scanned, silent
 from importer.modelfile.layers import configured, inherited, use_layers, with_stops
 from importer.models.config import config_bytes
 from importer.models.quality import Quality, quality_bytes
-from importer.planning.outcome import misfits_of
+from importer.planning.layers import layer_of
+from importer.planning.outcome import check_fits
 from importer.planning.plan import FilePlan, Job, Plan
 from importer.planning.planner import make_plan
 from importer.recipes.options import QuantizeOptions
+from importer.recipes.recipe import Recipe
 from importer.request import ImportRequest
 from importer.sources.carried import Role
 from importer.sources.classification import classify
@@ -30,13 +32,14 @@ from importer.sources.cross_check import check_reference
 from importer.sources.inventory import Inventory, read_inventory, take_inventory
 from importer.sources.location import HubRepository, StoredModel
 from store import BlobRef, CommitOutcome, Digest, Layer, Manifest, MediaType, ModelName, Store
-from store.errors import InputError, UsageError
+from store.errors import UsageError
 from store.manifest import CONFIG_MEDIA_TYPE
-from store.text import count, printable
+from store.text import printable
 from store.writer import BlobsGoneError
 
-_SHOWN: Final = 10
-"""Tensors that one message names."""
+if TYPE_CHECKING:  # few imports have a matrix
+    from importer.sources.imatrix import MatrixFile
+
 _NO_REPORT: Final = "there is nothing to report: no tensor is quantized or rounded"
 
 
@@ -80,6 +83,8 @@ def plan_import(
     request.check_name(store)
     # Here already, because a source on the Hub is fetched before its tensors are known.
     affordable(request.threads, request.max_memory, quantizes=False)
+    # What types would lose is measured, also where nothing is to be written.
+    only_headers = only_headers and request.budget is None
     with _inventory(request, store, listen, only_headers=only_headers) as inventory:
         if inventory.model is None:
             _check_apart(_place(request, inventory), store.layout.root.resolve())
@@ -101,11 +106,18 @@ def plan_import(
 
             matrix = find_matrix(store, request.imatrix or Digest.parse(recipe.imatrix))
             recipe = replace(recipe, imatrix=str(matrix.digest))
-        plan = make_plan(inventory, facts, recipe, matrix)
-        if request.draft is not None or request.adapter is not None:
-            plan = _with_attachments(plan, request)
+
+        def make(recipe: Recipe, matrix: MatrixFile | None) -> Plan:
+            return _with_attachments(make_plan(inventory, facts, recipe, matrix), request)
+
+        if request.budget is None:
+            plan = make(recipe, matrix)
+        else:
+            from importer.budget.search import Sought, plan_within  # noqa: PLC0415 - few ask for one
+
+            plan = plan_within(Sought(recipe, make, matrix, request), store, listen)
         if request.strict:
-            _check_fits(plan)
+            check_fits(plan.blobs)
         if request.report and not plan.rounds:
             plan = plan._replace(warnings=(*plan.warnings, _NO_REPORT))
         return plan
@@ -186,6 +198,8 @@ def import_model(
 
 
 def _with_attachments(plan: Plan, request: ImportRequest) -> Plan:
+    if request.draft is None and request.adapter is None:
+        return plan
     from importer.modelfile.adapter import read_adapter  # noqa: PLC0415 - few models have one
     from importer.planning.attachments import attach, check_draft  # noqa: PLC0415
 
@@ -261,29 +275,6 @@ def _origin(request: ImportRequest, plan: Plan) -> Path | None:
     if isinstance(source, Path) and source.is_file():
         return source.absolute()  # its directory would be another source
     return plan.inventory.root
-
-
-def layer_of(job: Job, ref: BlobRef) -> Layer:
-    """Return the layer that a manifest has for the blob of a job."""
-    if isinstance(job, FilePlan):
-        return Layer(job.media_type, ref.digest, ref.size, job.layer_name)
-    if job.is_group:
-        return Layer(MediaType.TENSOR, ref.digest, ref.size, job.name)
-    (tensor,) = job.tensors
-    # The logical dtype: of a quantized tensor the source's.
-    dtype = tensor.layer_dtype
-    return Layer(MediaType.TENSOR, ref.digest, ref.size, job.name, dtype, tensor.shape)
-
-
-def _check_fits(plan: Plan) -> None:
-    if misfits := misfits_of(plan.blobs):
-        shown = ", ".join(f"`{one.name}` ({one.decision.reason})" for one in misfits[:_SHOWN])
-        more = f" and {len(misfits) - _SHOWN:,} more" if len(misfits) > _SHOWN else ""
-        verb = "does not fit its rule" if len(misfits) == 1 else "do not fit their rules"
-        raise InputError(
-            f"{count(len(misfits), 'tensor')} {verb}: {shown}{more}",
-            code="E_STRICT",
-        )
 
 
 def _place(request: ImportRequest, inventory: Inventory) -> Path:

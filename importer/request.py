@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, NamedTuple, Never
+from typing import TYPE_CHECKING, Final, NamedTuple, Never
 
 from importer.recipes.options import QuantizeOptions
 from importer.recipes.recipe import PLAIN, Recipe
 from importer.sources.location import Source, StoredModel
 from store import Digest, Manifest, ModelName, Store
 from store.errors import DiffersError
+
+if TYPE_CHECKING:  # few models have one, and most commands know of requests
+    from importer.recipes.budget import Budget
 
 
 class Message(NamedTuple):
@@ -75,6 +78,7 @@ class ImportRequest(NamedTuple):
         imatrix: what tells how much columns count where scales are searched for: a file, or
             the digest of one in the store; None for the one that the recipe names, if any.
         scheduler: address of a Dask cluster whose workers make the blobs, or None.
+        budget: a size within which types are chosen, where the recipe leaves them open.
     """
 
     name: ModelName
@@ -95,6 +99,7 @@ class ImportRequest(NamedTuple):
     adapter: Path | None = None
     imatrix: Path | Digest | None = None
     scheduler: str | None = None
+    budget: Budget | None = None
 
     @property
     def takes_apart(self) -> bool:

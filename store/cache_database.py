@@ -39,6 +39,11 @@ class CacheDatabase:
         self._waiting: dict[str, list[tuple[object, ...]]] = {}
         self._saved = time.monotonic()
 
+    @property
+    def is_there(self) -> bool:
+        """Whether there is a database that need not be made first."""
+        return bool(self._connection or (self._path and self._path.exists()))
+
     def one(self, query: str, row: tuple[object, ...] = ()) -> tuple[Any, ...] | None:
         """Return the first row that `query` finds, or None."""
         rows = self.run(query, [row])
@@ -57,7 +62,7 @@ class CacheDatabase:
         Returns:
             What a query with one row found; nothing when the database fails.
         """
-        if not (create or self._connection or (self._path and self._path.exists())):
+        if not (create or self.is_there):
             return []  # whoever only asks writes nothing, least of all into another's store
         import sqlite3  # noqa: PLC0415 - 8 ms that only commands with a memo should pay
 

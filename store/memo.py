@@ -29,12 +29,15 @@ CREATE TABLE IF NOT EXISTS piece (
     path BLOB, looked_ns INTEGER, offset INTEGER, nbytes INTEGER, fingerprint BLOB,
     PRIMARY KEY (path, looked_ns, offset, nbytes)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS measured (key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID;
 """
 _VERSION: Final = 2
 """Of the schema: a memo of another one is made anew."""
-_GRANULARITY_NS: Final = 2 * 10**9
+GRANULARITY_NS: Final = 2 * 10**9
 """Of the coarsest clock of any file system (FAT): nothing tells which clock stamped a file."""
 
+_MEASURES: Final = 1000
+"""That wait to be saved together."""
 _LARGEST: Final = 2**63 - 1
 Pieces = dict[tuple[int, int], bytes]
 """Offset and size of parts of a source file, each with its fingerprint."""
@@ -79,6 +82,8 @@ class Memo:
         # When this process looked at each source: its notes are of that look alone, since
         # another process may have looked at another file under the same path.
         self._looks: dict[bytes, int] = {}
+        # Of a store that there may never be: only with other notes is a database made.
+        self._unsaved_measures: list[tuple[bytes, bytes]] = []
 
     def knows(self, digest: Digest, status: Status) -> bool:
         """Return whether this very file was seen to hold the bytes of `digest`."""
@@ -193,6 +198,19 @@ class Memo:
                 row = (key, looked, offset, nbytes, fingerprint)
                 self._later("REPLACE INTO piece VALUES (?,?,?,?,?)", row)
 
+    def measured(self, key: bytes) -> bytes | None:
+        """Return what was measured under a key that holds all that it depends on, if known."""
+        with self._mutex:
+            row = self._database.one("SELECT value FROM measured WHERE key = ?", (key,))
+        return row[0] if row and type(row[0]) is bytes else None
+
+    def note_measured(self, key: bytes, value: bytes) -> None:
+        """Remember what was measured under a key."""
+        with self._mutex:
+            self._unsaved_measures.append((key, value))
+            if len(self._unsaved_measures) >= _MEASURES:
+                self._save()
+
     def save(self) -> None:
         """Write what is pending."""
         with self._mutex:
@@ -210,7 +228,7 @@ class Memo:
         row = self._database.one(query, (key,))
         if row is None or row[:4] != identity or type(row[4]) is not int:
             return None
-        return row[4] if identity.changed_ns < row[4] - _GRANULARITY_NS else None
+        return row[4] if identity.changed_ns < row[4] - GRANULARITY_NS else None
 
     def _later(self, statement: str, row: tuple[object, ...]) -> None:
         if self._database.later(statement, row):
@@ -218,6 +236,9 @@ class Memo:
 
     def _save(self) -> None:
         self._database.save()
+        if self._unsaved_measures and self._database.is_there:
+            self._database.run("REPLACE INTO measured VALUES (?,?)", self._unsaved_measures)
+            self._unsaved_measures.clear()
         self._unsaved_blobs.clear()
 
 

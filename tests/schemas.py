@@ -79,6 +79,8 @@ def corpus(place):  # noqa: PLR0915 - a list of calls
     save_file({_DOWN: np.arange(128, dtype=np.float32)}, place / "imatrix")
     words = ("-q", "int4", "--imatrix", place / "imatrix")
     yield call("a plan", "create", "weighed", LLAMA, *words, "--dry-run")
+    yield call("a plan", "create", "m", LLAMA, "--target-bpw", "6", "--dry-run")
+    yield call("a plan", "create", "m", LLAMA, "--target-size", "1GB", "--dry-run")
     yield call("a result", "create", "p", PIPELINE)
     yield call("a plan", "create", "p", PIPELINE, "-q", "int8", "--dry-run")
     for fixture in sorted(MODELS.iterdir()):
@@ -127,7 +129,9 @@ def corpus(place):  # noqa: PLR0915 - a list of calls
     yield from _evaluated()
     done = run("show", "nothing", "--json", store=store)
     yield _printed("an error", done.stderr)
-    for words in (("create", "m", LLAMA), ("create", "m", MOE, "-q", "int4", "--report")):
+    small = ("create", "m", LLAMA, "--target-bpw", "6")
+    report = ("create", "m", MOE, "-q", "int4", "--report")
+    for words in (("create", "m", LLAMA), report, small):
         done = run(*words, "--progress", "json", "--quiet", store=other)
         for line in done.stderr.splitlines():
             if line.startswith("{"):

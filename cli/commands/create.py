@@ -22,6 +22,7 @@ from cli.commands.options import (
     threads,
 )
 from cli.commands.type_options import (
+    AllowOpt,
     CalibrateOpt,
     EmbeddingOpt,
     Experts,
@@ -33,7 +34,10 @@ from cli.commands.type_options import (
     QuantizeOpt,
     RecipeOpt,
     RuleOpt,
+    SensitivityOpt,
     SymmetricOpt,
+    TargetBpwOpt,
+    TargetSizeOpt,
     VisionOpt,
 )
 from cli.panels import RESOURCES, SOURCE
@@ -89,6 +93,10 @@ def create(
     embedding: EmbeddingOpt = None,
     lm_head: LmHeadOpt = None,
     vision: VisionOpt = None,
+    target_size: TargetSizeOpt = None,
+    target_bpw: TargetBpwOpt = None,
+    allow: AllowOpt = None,
+    sensitivity: SensitivityOpt = None,
     experts: ExpertsOpt = None,
     on_misaligned: OnMisalignedOpt = None,
     unpack: Annotated[
@@ -145,17 +153,24 @@ def create(
 
     Example: ingot create llama ./Llama-3.2-1B -q int4
     Example: ingot create qwen hf:Qwen/Qwen3-0.6B --dry-run
+    Example: ingot create small ./Qwen3-8B --target-size 5GB --calibrate mse
     Example: ingot create shrimp -f Modelfile
     """
     from cli.commands.creation import derive, make, show_plan
     from cli.commands.modelfile import load
     from cli.views.progress import listening
+    from importer.recipes.budget import parse_budget, recipe_of
     from importer.recipes.options import parse_options
     from importer.recipes.recipe import Misaligned
     from importer.request import NO_USE, ImportRequest, is_derived
     from store import ModelName
 
     _check_is_a_name(name, source)
+    words = [word for text in allow or () for word in text.split(",")]
+    size = memory(target_size, "--target-size")
+    budget = parse_budget(size, target_bpw, words, sensitivity)
+    if budget is not None:
+        recipe = recipe_of(quantize, recipe)
     asked = parse_options(
         quantize,
         group_size=group_size,
@@ -168,11 +183,12 @@ def create(
         calibrate=calibrate,
         symmetric=symmetric or None,
         has_imatrix=imatrix is not None,
+        chooses=budget is not None,
     )
     given = load(file, has_source=source is not None)
     content = given.content if given else None
     base = content.base.text if content and content.base else ""
-    phases = _phases(source or base, report=report)
+    phases = _phases(source or base, samples=budget is not None, report=report)
     with (
         open_store(store, is_durable=not no_fsync, may_init=init) as opened,
         listening(progress, phases) as listen,
@@ -194,6 +210,7 @@ def create(
             adapter=given.path(content.adapter) if given and content else None,
             imatrix=_matrix(imatrix),
             scheduler=scheduler,
+            budget=budget,
         )
         notes = content.notes if content else ()
         if content and is_derived(request):
@@ -213,11 +230,25 @@ def _matrix(text: str | None) -> Path | Digest | None:
     return Digest.parse(text)
 
 
-def _phases(source: str, *, report: bool) -> list[str]:
-    from cli.views.progress_state import FETCHING, MEASURING, PUBLISHING, READING, WRITING
+def _phases(source: str, *, samples: bool, report: bool) -> list[str]:
+    from cli.views.progress_state import (
+        FETCHING,
+        MEASURING,
+        PUBLISHING,
+        READING,
+        SAMPLING,
+        WRITING,
+    )
 
-    fetching = [FETCHING] if source.startswith(_HUB) or "://" in source else []
-    return [*fetching, READING, WRITING, *([MEASURING] if report else []), PUBLISHING]
+    wanted = {
+        FETCHING: source.startswith(_HUB) or "://" in source,
+        READING: True,
+        SAMPLING: samples,
+        WRITING: True,
+        MEASURING: report,
+        PUBLISHING: True,
+    }
+    return [phase for phase, is_wanted in wanted.items() if is_wanted]
 
 
 def _check_is_a_name(name: str, source: str | None) -> None:

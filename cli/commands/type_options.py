@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cli.panels import TYPES
+from cli.panels import BUDGET, TYPES
 
 
 @unique
@@ -135,5 +135,44 @@ OnMisalignedOpt = Annotated[
         help="What to do with a tensor that groups do not fit: keep it, adjust the group "
         "size, or stop with an error.",
         rich_help_panel=TYPES,
+    ),
+]
+TargetSizeOpt = Annotated[
+    str | None,
+    typer.Option(
+        "--target-size",
+        metavar="SIZE",
+        help="Choose types so that the whole model has at most so many bytes, such as 5GB or "
+        "4.5GiB, and as little is lost as can be.",
+        rich_help_panel=BUDGET,
+    ),
+]
+TargetBpwOpt = Annotated[
+    str | None,
+    typer.Option(
+        "--target-bpw",
+        metavar="BITS",
+        help="Choose types so that the weights have at most so many bits each, such as 4.5.",
+        rich_help_panel=BUDGET,
+    ),
+]
+AllowOpt = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow",
+        metavar="TYPE[/GROUP],...",
+        help="The types to choose from. Without it int3 to int8 in groups of 32, 64 and 128, "
+        "bf16, and `keep`.",
+        rich_help_panel=BUDGET,
+    ),
+]
+SensitivityOpt = Annotated[
+    str | None,
+    typer.Option(
+        "--sensitivity",
+        metavar="FILE",
+        help="JSON that says how much the error of a tensor matters, by name or glob; also "
+        "what mlx_lm.dynamic_quant writes.",
+        rich_help_panel=BUDGET,
     ),
 ]

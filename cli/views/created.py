@@ -52,6 +52,10 @@ def result_lines(result: ImportResult, plan: Plan, seconds: float) -> Iterator[s
     elif result.replaced is not None:
         yield f"replaced {result.name} (was {result.replaced.short})"
     yield f"{', '.join(_tallied(result))} in {seconds:.1f} s"
+    if plan.allocation is not None:
+        from cli.views.allocation import used_line
+
+        yield used_line(plan.allocation)
     if sizes := _sizes(plan):
         worst = min(result.quality, key=_decibels, default=None)
         if worst is not None and worst.deviation is not None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final
 
+from cli.views.allocation import allocation_document, allocation_lines
 from cli.views.collapse import collapse
 from cli.views.ollama import document, runs_of_plan, words
 from cli.views.rules import rule_lines
@@ -36,6 +37,8 @@ def plan_lines(name: str, plan: Plan, new: list[Job]) -> Iterator[str]:
     yield f"plan for {name}: {facts.kind}{_in_words(facts.architecture)}"
     yield ""
     yield from _tensor_lines(plan) if plan.inventory.whole is None else _whole_lines(plan)
+    if plan.allocation is not None:
+        yield from allocation_lines(plan.allocation)
     yield _new_bytes(plan, new)
     yield from _file_lines(plan)
     for warning in plan.warnings:
@@ -190,6 +193,7 @@ def plan_document(plan: Plan, new: list[Job]) -> dict[str, object]:
         "parameters": plan.parameters,
         "recipe": to_document(plan.recipe),
         "importance": _importance(plan),
+        "budget": allocation_document(plan.allocation),
         "total": _document(total),
         "new_bytes_at_most": sum(job.nbytes for job in new),
         "components": [

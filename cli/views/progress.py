@@ -44,6 +44,7 @@ from importer.events import (
     Planned,
     Published,
     Received,
+    Sampling,
     Scanned,
     Verified,
     Wrote,
@@ -177,6 +178,7 @@ _NAMES: Final = {
     Distributed: "distributed",
     Compiling: "compiling",
     NoKernels: "no_kernels",
+    Sampling: "sampling",
     Measuring: "measuring",
     Published: "published",
 }
@@ -257,6 +259,8 @@ def _tell(event: Event) -> None:  # noqa: C901, PLR0912 - one case for each even
             talk("compiling kernels, once")
         case NoKernels(reason):
             warn(f"kernels cannot be used ({reason}): quantizing in numpy, which is slower")
+        case Sampling(tensors, nbytes):
+            talk(f"sampling {count(tensors, 'tensor')} (at most {size(nbytes)})")
         case Measuring(tensors, nbytes):
             talk(f"measuring {count(tensors, 'tensor')} ({size(nbytes)})")
         case Published(manifest):

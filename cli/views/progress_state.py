@@ -23,6 +23,7 @@ from importer.events import (
     Planned,
     Published,
     Received,
+    Sampling,
     Scanned,
     Verified,
     Wrote,
@@ -35,6 +36,7 @@ _SETTLED: Final = 1.0
 
 READING: Final = "reading"
 FETCHING: Final = "fetching"
+SAMPLING: Final = "sampling"
 WRITING: Final = "writing"
 MEASURING: Final = "measuring"
 VERIFYING: Final = "verifying"
@@ -136,6 +138,8 @@ class State:
                 self._enter(how, blobs, nbytes)
             case BlobDone() | Moved():
                 self.items_done += 1
+            case Sampling(tensors, nbytes):
+                self._enter(SAMPLING, tensors, nbytes, "tensor")
             case Measuring(tensors, nbytes):
                 self._enter(MEASURING, tensors, nbytes, "tensor")
             case Measured(name, nbytes):

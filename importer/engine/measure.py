@@ -85,7 +85,7 @@ def kernels_for(tensors: Iterable[TensorPlan]) -> Counter[KernelSpec]:
 
     work: Counter[KernelSpec] = Counter()
     for tensor in tensors:
-        for kernel in kernels(_decoders(tensor)[1]):
+        for kernel in kernels(decoders_of(tensor)[1]):
             work[kernel] += tensor.source_nbytes
     return work
 
@@ -106,7 +106,7 @@ def measure_blob(
         stop.check()
         chunk, tensor = pair.chunk, pair.chunk.tensor
         assert tensor is not None, "files are not rounded"
-        current = current or Measure(*_decoders(tensor), runtime)
+        current = current or Measure(*decoders_of(tensor), runtime)
         if not pair.is_complete:
             raise IntegrityError(
                 f"blob {job.ref.digest} has not all of `{tensor.name}`", code="E_BLOB_MISSING"
@@ -122,7 +122,7 @@ def measure_blob(
             )
 
 
-def _decoders(tensor: TensorPlan) -> tuple[Decoder, Codec | Rounded]:
+def decoders_of(tensor: TensorPlan) -> tuple[Decoder, Codec | Rounded]:
     """Return what reads the values of the source, and what reads those that they became."""
     source = tensor.sources[0].decoder
     if tensor.codec is not None:

@@ -70,7 +70,7 @@ class Reuse:
         self._seed = self._memo.seed(create=True)
         now = time.time_ns()
         for file in self._files:
-            self._memo.look_at(file.location, _identity(file), now)
+            self._memo.look_at(file.location, identity_of(file), now)
 
     @property
     def seed(self) -> int:
@@ -85,7 +85,7 @@ class Reuse:
         """
         known: dict[str, Pieces] = {}
         if self._trusts and self._seed is not None:
-            known = {f.path: self._memo.pieces(f.location, _identity(f)) for f in self._files}
+            known = {f.path: self._memo.pieces(f.location, identity_of(f)) for f in self._files}
         if not any(known.values()):
             return [None for _ in jobs]
         return [self._present(job, known) for job in jobs]
@@ -144,10 +144,11 @@ def _text(transcoder: Transcoder, *, allows: bool) -> bytes:
 
 def was_imported(store: Store, file: SourceFile) -> bool:
     """Whether this store has imported something of a source file as it is now."""
-    return store.memo.has_pieces(file.location, _identity(file))
+    return store.memo.has_pieces(file.location, identity_of(file))
 
 
-def _identity(file: SourceFile) -> SourceIdentity:
+def identity_of(file: SourceFile) -> SourceIdentity:
+    """Return what tells whether a source file is still the one that was read."""
     seen = file.identity
     changed_ns = max(seen.mtime_ns, seen.ctime_ns)
     return SourceIdentity(seen.device, seen.inode, seen.size, changed_ns)

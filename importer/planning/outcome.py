@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from importer.planning.plan import BlobPlan, TensorPlan
 from importer.recipes.recipe import Decision
+from store.errors import InputError
+from store.text import count
+
+_SHOWN: Final = 10
+"""Tensors that one message names."""
 
 
 class Outcome(NamedTuple):
@@ -67,3 +72,15 @@ def _outcome(plan: TensorPlan, layer: str) -> Outcome:
 def misfits_of(blobs: Iterable[BlobPlan]) -> list[Outcome]:
     """Return the tensors that do not become what their rule wants."""
     return [outcome for outcome in outcomes_of(blobs) if not outcome.decision.fits]
+
+
+def check_fits(blobs: Iterable[BlobPlan]) -> None:
+    """Raise InputError where a tensor does not become what its rule wants."""
+    if misfits := misfits_of(blobs):
+        shown = ", ".join(f"`{one.name}` ({one.decision.reason})" for one in misfits[:_SHOWN])
+        more = f" and {len(misfits) - _SHOWN:,} more" if len(misfits) > _SHOWN else ""
+        verb = "does not fit its rule" if len(misfits) == 1 else "do not fit their rules"
+        raise InputError(
+            f"{count(len(misfits), 'tensor')} {verb}: {shown}{more}",
+            code="E_STRICT",
+        )

@@ -11,6 +11,7 @@ from importer.codecs.registry import codec_for, transcoder_for, type_held
 from importer.codecs.spec import QuantSpec, Target
 from importer.codecs.stacked import RecodeStack
 from importer.codecs.transcode import KeepBlocks
+from importer.planning.allocation import Allocation
 from importer.recipes.recipe import Decision, Recipe
 from importer.sources.carried import carried_prefixes
 from importer.sources.classification import Classification
@@ -219,6 +220,7 @@ class Plan(NamedTuple):
         left_out: what is not, and why.
         warnings: sentences for the user.
         weighed: what an importance matrix does, or None where there is none.
+        allocation: how types were chosen within a size, or None where none was asked for.
     """
 
     inventory: Inventory
@@ -228,6 +230,7 @@ class Plan(NamedTuple):
     files: tuple[FilePlan, ...]
     warnings: tuple[str, ...]
     weighed: Weighed | None = None
+    allocation: Allocation | None = None
 
     @property
     def left_out(self) -> tuple[LeftOut, ...]:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 from importer.codecs.cast import Rounded
 from importer.codecs.registry import type_held
-from importer.codecs.spec import QuantSpec
+from importer.codecs.spec import DECODE, QuantSpec, Target
 from importer.planning.layout import Layout, Shared, copies_of, packed, stack_name, stacked
 from importer.planning.plan import BlobPlan, FilePlan, Plan, TensorPlan, Weighed
 from importer.planning.warnings import warnings_of
 from importer.recipes.depths import Depths
 from importer.recipes.recipe import PLAIN, Decision, Packed, Recipe
+from importer.recipes.rule import Rule
 from importer.sources.carried import carried_prefixes
 from importer.sources.classification import Classification
 from importer.sources.configuration import declared_dtype
@@ -115,6 +116,24 @@ def _weighed(
     )
     weighed = weigher.result()
     return Layout(blobs, (*layout.notes, *notes_of(weighed))), weighed
+
+
+def plan_as(tensor: SourceTensor, target: Target, inventory: Inventory) -> TensorPlan | None:
+    """Return the plan of a tensor that becomes `target`; None where it does not fit that.
+
+    Of packed values None is a target, too: that of the dtype that the model computes in.
+    """
+    if target is None and not tensor.is_plain:
+        target = DECODE
+    recipe = Recipe("", (Rule(("*",), target, ""),))
+    decision = _decide(recipe, tensor, _NO_DEPTHS, inventory, 1)
+    if not decision.fits:
+        return None
+    source = _rounded(tensor, decision, inventory)
+    return TensorPlan.of(tensor.name, tensor.shape, (source,), decision)
+
+
+_NO_DEPTHS: Final = Depths(())
 
 
 def _keep_whole(

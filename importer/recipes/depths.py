@@ -87,6 +87,28 @@ _ENDS: Final[Mapping[str, Callable[[int], int]]] = {
 """Before which layer of `count` every third has more bits."""
 
 
+def layer_number(name: str) -> range | None:
+    """Return where in a tensor's name the number of its layer stands, or None without one."""
+    found = _LAYER.match(name)
+    return None if found is None else range(*found.span(2))
+
+
+def spelled_ranges(numbers: Iterable[int]) -> str:
+    """Return numbers of layers as `ranges` reads them.
+
+    Example:
+        >>> spelled_ranges([3, 0, 1, 2, 28])
+        '0-3,28'
+    """
+    spans: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    return ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in spans)
+
+
 def _has_more_bits(index: int, count: int, end: int) -> bool:
     """Whether layer `index` of `count` is in an outer eighth, or a third one before `end`."""
     first = count // 8

@@ -149,6 +149,7 @@ def parse_options(  # noqa: PLR0913 - as many as there are options
     calibrate: str | None = None,
     symmetric: bool | None = None,
     has_imatrix: bool = False,
+    chooses: bool = False,
 ) -> QuantizeOptions:
     """Read what was asked for, each option as it is spelled on a command line.
 
@@ -162,6 +163,7 @@ def parse_options(  # noqa: PLR0913 - as many as there are options
         calibrate: the name of a method.
         symmetric: see `Calibration`.
         has_imatrix: whether there is an importance matrix, which searches for scales go by.
+        chooses: whether a budget chooses the types that the recipe leaves open.
 
     Raises:
         UsageError: a word is not what it should be, or the words do not go together.
@@ -183,7 +185,7 @@ def parse_options(  # noqa: PLR0913 - as many as there are options
         _check_same_type(base, target)
         quantize = target = None
     group_size = _group_size(quantize or "", target, group_size)
-    if base is not None and base.asks:
+    if base is not None and base.asks and not chooses:
         target = target or _type_of(base)
     _check_group_size(base, target, group_size)
     own = [parse_rule(text) for text in rules]
@@ -194,16 +196,8 @@ def parse_options(  # noqa: PLR0913 - as many as there are options
         calibration = by_importance(calibration)
     if base is None or target is not None:  # the types of a recipe are its own
         check_used(calibration, [target, *(rule.target for rule in own)])
-    return QuantizeOptions(
-        target,
-        group_size,
-        base,
-        tuple(own),
-        misaligned,
-        stacked,
-        allow_nonfinite,
-        calibration,
-    )
+    asked = target, group_size, base, tuple(own)
+    return QuantizeOptions(*asked, misaligned, stacked, allow_nonfinite, calibration)
 
 
 def parse_rule(text: str) -> Rule:

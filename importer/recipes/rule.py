@@ -10,6 +10,7 @@ from fnmatch import translate
 from typing import Final
 
 from importer.codecs.spec import VALUE_DTYPES, QuantSpec, Target
+from importer.recipes.calibrate import NOTHING, Calibrate
 from importer.recipes.depths import Depths
 from store.tensorfile import elements
 
@@ -45,7 +46,11 @@ class Rule:
         fits: whether what does not fit its type is left to the rules after it.
         optional: whether it may decide nothing.
         experts: of each layer, as config.json tells, or 0 for any number.
-        origin: where it comes from; not recorded with the model.
+        is_requested: whether its type is what was asked for; not recorded with the model.
+        calibrate: how the scales of such a type are found; not recorded either.
+        factor: how much an error of its tensors matters where types are chosen within a size,
+            1 being usual; not recorded either.
+        origin: where it comes from; not recorded either.
         index: its position in the recipe, which gives it; not recorded either.
     """
 
@@ -59,6 +64,9 @@ class Rule:
     fits: bool = False
     optional: bool = False
     experts: int = 0
+    is_requested: bool = field(default=False, compare=False)
+    calibrate: Calibrate = field(default=NOTHING, compare=False)
+    factor: float = field(default=1.0, compare=False)
     origin: Origin = field(default=Origin.FILE, compare=False)
     index: int = field(default=0, compare=False)
     _pattern: re.Pattern[str] = field(init=False, repr=False, compare=False)

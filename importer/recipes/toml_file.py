@@ -31,7 +31,7 @@ REQUESTED: Final = "requested"
 """In place of a type: the one that the user asked for."""
 
 _PRESETS: Final = Path(__file__).parent / "presets"
-_LARGEST: Final = 1 << 16
+_LARGEST: Final = 1 << 20
 _CONDITIONS: Final = ("architecture", "class", "format", "kind", "type")
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 STACKED, PACKED, ALLOW = "stacked", "packed", "allow"
@@ -47,7 +47,6 @@ class _Draft(NamedTuple):
     """
 
     rule: Rule
-    is_requested: bool
     names_group: bool
     when: Mapping[str, tuple[str, ...]]
     calibrate: Calibrate
@@ -78,7 +77,7 @@ class RecipeTemplate(NamedTuple):
     @property
     def asks(self) -> bool:
         """Whether a rule gives a tensor the type that the user asks for."""
-        return any(draft.is_requested for draft in self.drafts)
+        return any(draft.rule.is_requested for draft in self.drafts)
 
     def resolve(
         self,
@@ -105,11 +104,13 @@ class RecipeTemplate(NamedTuple):
         rules = []
         for draft in self.drafts:
             if all(_any_matches(globs, known[what]) for what, globs in draft.when.items()):
-                target = asked if draft.is_requested else draft.rule.target
-                if not (draft.is_requested or draft.names_group):
+                is_requested = draft.rule.is_requested
+                target = asked if is_requested else draft.rule.target
+                if not (is_requested or draft.names_group):
                     target = _grouped(target, usual)
                 wanted = draft.calibrate.or_else(calibrate).or_else(self.calibrate)
-                rules.append(replace(draft.rule, target=wanted.apply(target)))
+                target = wanted.apply(target)
+                rules.append(replace(draft.rule, target=target, calibrate=wanted))
         if not (rules and rules[-1].takes_all):
             rules.append(
                 Rule(("*",), None, "no rule matches", optional=True, origin=Origin.REST)
@@ -247,7 +248,9 @@ def _draft(table: Table, *, is_preset: bool) -> _Draft:
         table.boolean("fits", default=False),
         table.boolean("optional", is_preset),
         table.integer("experts", 0),
-        Origin.PRESET if is_preset else Origin.FILE,
+        is_requested=wanted == REQUESTED,
+        factor=table.positive("factor", 1.0),
+        origin=Origin.PRESET if is_preset else Origin.FILE,
     )
     when = {
         key: globs
@@ -256,7 +259,7 @@ def _draft(table: Table, *, is_preset: bool) -> _Draft:
     }
     calibrate = _calibrate(table)
     table.end()
-    return _Draft(rule, wanted == REQUESTED, "/" in wanted, when, calibrate)
+    return _Draft(rule, "/" in wanted, when, calibrate)
 
 
 def _calibrate(table: Table) -> Calibrate:

@@ -15,6 +15,10 @@ _LONG_KEY: Final = re.compile(r"(?<![\w'\"-])(?:[\w'\"-]++[ \t]*+\.[ \t]*+){64}"
 """A key of so many parts; `tomllib` takes 40 s for one of 30 000 (quadratic in its parts)."""
 
 
+_MOST: Final = 1e9
+"""What no number of a table is above."""
+
+
 class Table:
     """A table of a file.
 
@@ -62,6 +66,13 @@ class Table:
         if type(value) is not int or value < 0:
             self.bad(f"`{key}` is not an integer of 0 or more")
         return value
+
+    def positive(self, key: str, default: float) -> float:
+        """Return a number above 0."""
+        value = self._get(key, default)
+        if type(value) not in {int, float} or not 0 < value <= _MOST:
+            self.bad(f"`{key}` is not a number above 0")
+        return float(value)
 
     def integers(self, key: str) -> tuple[int, ...]:
         """Return a list of integers."""

@@ -10,7 +10,8 @@ from typing import Final, NamedTuple
 from importer.events import Listener, ModelBegun, silent
 from importer.modelfile.layers import configured, inherited
 from importer.models.config import config_bytes
-from importer.pipeline import import_model, known_blobs, layer_of, plan_import
+from importer.pipeline import import_model, known_blobs, plan_import
+from importer.planning.layers import layer_of
 from importer.planning.plan import Plan
 from importer.request import ImportRequest
 from importer.sources.location import StoredModel

@@ -36,6 +36,7 @@ def resolve(found, target=None, group_size=None, **facts):
 
 def test_a_preset_is_of_this_directory():
     assert presets() == [
+        "budget",
         "default",
         "downcast",
         "linears",
@@ -258,15 +259,15 @@ def test_a_misspelled_preset_is_asked_about():
     with pytest.raises(NotFoundError) as caught:
         read_recipe("mixed36")
 
-    assert caught.value.hint.startswith("Did you mean `mixed_3_6`? The presets are default, ")
+    assert caught.value.hint.startswith("Did you mean `mixed_3_6`? The presets are budget, ")
 
 
 def test_a_file_that_is_too_large_is_refused_unread(tmp_path):
-    with pytest.raises(InputError, match="more than 65536 bytes") as caught:
+    with pytest.raises(InputError, match="more than 1048576 bytes") as caught:
         read(tmp_path, b"#" * (2 << 20))
 
     assert caught.value.code == "E_LIMIT"
-    assert read(tmp_path, RULE + "#" * (65536 - len(RULE))).asks is False
+    assert read(tmp_path, RULE + "#" * ((1 << 20) - len(RULE))).asks is False
 
 
 @pytest.mark.parametrize("name", ["none", "default.toml", "a\x00b", "", "/", "f/x"])
