@@ -8,7 +8,9 @@ from typing import Final
 
 from store.errors import IngotError
 
-_DAMAGED: Final = "`ingot verify` shows what is damaged; creating the model again repairs it"
+_DAMAGED: Final = (
+    "`ingot verify` shows what is damaged, and `ingot verify --repair` makes it again"
+)
 
 HINTS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -81,7 +83,7 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "E_IMATRIX_SHAPE": "Measure an importance matrix of this very model",
         "E_IMATRIX_UNUSED": "Measure one of this very model; `--calibrate mse` needs none",
         "E_IO": "Run it again; if it stays so, look at the disk (`dmesg`)",
-        "E_JSON": "`ingot verify` shows what is damaged; creating the model again repairs it",
+        "E_JSON": _DAMAGED,
         "E_LAYOUT_NAME": "Say it: `ingot load SOURCE NAME`",
         "E_LIMIT": "The page on limits (docs/formats/limits.md) says what is refused, and why",
         "E_LINK": "Leave `--link` out: blobs are shared or copied then",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from cli.commands.options import DEFAULT_STORE, STORE_VARIABLE
 from store.errors import UsageError
 from store.text import did_you_mean, meant, printable
 
@@ -13,7 +16,9 @@ if TYPE_CHECKING:
     import typer
     from typer.core import TyperCommand, TyperGroup
 
-_SERVE: Final = "ingot runs no models: `OLLAMA_MODELS=~/.models OLLAMA_NOPRUNE=1 ollama serve`"
+_SERVE: Final = (
+    "ingot does not run models: `OLLAMA_MODELS={store} OLLAMA_NOPRUNE=1 ollama serve` does"
+)
 _CREATE: Final = "`ingot create NAME SOURCE`"
 _HUB: Final = "`ingot create NAME hf:org/repo` imports a model from the Hugging Face Hub"
 
@@ -32,6 +37,13 @@ PEERS: Final[Mapping[str, str]] = MappingProxyType(
         **dict.fromkeys(("inspect", "info", "describe", "cat"), "`ingot show NAME`"),
         **dict.fromkeys(("images", "models", "dir"), "`ingot list`"),
         **dict.fromkeys(("tag", "copy", "alias"), "`ingot cp SOURCE TARGET`"),
+        **dict.fromkeys(("mv", "move", "rename"), "`ingot cp OLD NEW`, then `ingot rm OLD`"),
+        **dict.fromkeys(
+            ("restore", "undelete", "undo", "history"),
+            "`ingot list --history` shows what names stood for, `ingot cp NAME@ID NAME` "
+            "brings it back",
+        ),
+        **dict.fromkeys(("du", "usage", "disk"), "`ingot df`"),
         **dict.fromkeys(
             ("delete", "remove", "del", "rmi", "uninstall", "untag"),
             "`ingot rm NAME` removes a name, and `ingot gc` then frees the space",
@@ -59,7 +71,8 @@ PEERS: Final[Mapping[str, str]] = MappingProxyType(
 
 def no_command(word: str, group: TyperGroup, ctx: typer.Context) -> UsageError:
     """Return the error for a word that is not a command."""
-    hint = PEERS.get(word.lower()) or did_you_mean(word, _visible(group))
+    told = PEERS.get(word.lower(), "").replace("{store}", _store())
+    hint = told or did_you_mean(word, _visible(group))
     return UsageError(
         f"`{printable(word)}` is not a command, expected one of {', '.join(_visible(group))}",
         code="E_USAGE",
@@ -116,6 +129,8 @@ def in_our_words(
 def shape(command: TyperCommand | TyperGroup, ctx: typer.Context) -> str:
     """Return how a command is called: `ingot create NAME [SOURCE]`."""
     words = [_metavar(one) for one in command.params if one.param_type_name == "argument"]
+    needed = (one for one in _options(command) if one.required)
+    words += [f"{one.opts[0]} {_choices(one) or _metavar(one)}" for one in needed]
     return " ".join((ctx.command_path, *words))
 
 
@@ -166,12 +181,22 @@ def _expected(param: Any) -> str:  # noqa: ANN401 - as above
     return str(param.metavar or "a value")
 
 
+def _choices(param: Any) -> str:  # noqa: ANN401 - as above
+    return "|".join(map(str, getattr(param.type, "choices", ())))
+
+
 def _metavar(param: Any) -> str:  # noqa: ANN401 - as above
     return str(param.metavar or (param.name or "").upper())
 
 
 def _options(command: TyperCommand | TyperGroup) -> Iterable[Any]:
     return [one for one in command.params if one.param_type_name == "option"]
+
+
+def _store() -> str:
+    """Return the store that the environment or the default names, as a word of a shell."""
+    named = os.environ.get(STORE_VARIABLE)
+    return shlex.quote(named) if named else DEFAULT_STORE
 
 
 def _visible(group: TyperGroup) -> list[str]:

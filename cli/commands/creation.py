@@ -46,6 +46,7 @@ def make(
     request: ImportRequest, store: Store, listen: Listener, notes: Notes, *, json: bool
 ) -> None:
     """Import what is asked for, and print what became of it."""
+    from cli.commands.options import store_option
     from cli.views.console import out, out_json, talk, warn
     from cli.views.created import result_document, result_lines
     from importer.pipeline import import_model
@@ -60,7 +61,7 @@ def make(
         return
     for warning in plan.warnings:
         warn(warning)
-    for line in result_lines(result, plan, seconds):
+    for line in result_lines(result, plan, seconds, store_option(store)):
         talk(line)
     out([f"{result.name} {result.digest}"])
 

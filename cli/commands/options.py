@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from store import Store
 
 STORE_VARIABLE: Final = "INGOT_STORE"
+DEFAULT_STORE: Final = "~/.models"
+_IN_SHELL: Final = os.environ.get(STORE_VARIABLE)
+"""What the shell says, before an option in front of the command goes before it."""
 ModelArg = Annotated[
     str,
     typer.Argument(
@@ -111,6 +114,15 @@ def existing_store(root: str | None) -> Store:
     return store
 
 
+def store_option(store: Store) -> str:
+    """Return the option that the next command needs to find the same store, or nothing."""
+    import shlex
+
+    usual = Path(_IN_SHELL or DEFAULT_STORE).expanduser().resolve()
+    root = store.layout.root
+    return "" if root == usual else f" --store {shlex.quote(str(root))}"
+
+
 def open_store(root: str | None, *, is_durable: bool = True, may_init: bool = False) -> Store:
     """Open the store that the flag, the environment or the default names.
 
@@ -124,7 +136,7 @@ def open_store(root: str | None, *, is_durable: bool = True, may_init: bool = Fa
 
     if root is not None:
         check_store_path(root)
-    chosen = Path(root or "~/.models")
+    chosen = Path(root or DEFAULT_STORE)
     allow_unsafe = os.environ.get("INGOT_ALLOW_UNSAFE_STORE") == "1"
     try:
         place = chosen.expanduser().resolve()

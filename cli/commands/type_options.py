@@ -87,8 +87,8 @@ RecipeOpt = Annotated[
     typer.Option(
         "--recipe",
         metavar="NAME|FILE",
-        help="Decide which tensors get which type: default, uniform, ollama, mixed_2_6, "
-        "mixed_3_4, mixed_3_6, mixed_4_6, mlx, or a TOML file.",
+        help="Decide which tensors get which type: default, uniform, linears, ollama, "
+        "mixed_2_6, mixed_3_4, mixed_3_6, mixed_4_6, mlx, downcast, repack, or a TOML file.",
         rich_help_panel=TYPES,
     ),
 ]

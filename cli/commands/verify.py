@@ -195,6 +195,8 @@ def _print(
         summary += f", {len(done.quarantined)} quarantined" if done.quarantined else ""
     lines.append(summary)
     out(fitted(lines))
+    if report.findings and done is None:
+        talk("`ingot verify --repair` makes what is damaged again, from its source")
 
 
 def _repair_lines(done: Repair) -> Iterator[str]:

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from cli.views.text import rule
 from importer.planning.outcome import outcomes_of
 from store import CommitOutcome
 from store.errors import NoSpaceError
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from store import ModelName, Store
 
 _VERBS: Final = {"new": "wrote"}
+_MATRIX: Final = 2
 _EXPECTED: Final = frozenset({"shard index", "hidden directory"})
 """Why files are left out of which nobody needs to be told at every import."""
 
@@ -40,8 +42,14 @@ def result_document(result: ImportResult, plan: Plan, seconds: float) -> dict[st
     }
 
 
-def result_lines(result: ImportResult, plan: Plan, seconds: float) -> Iterator[str]:
-    """Yield what is told of an import: what was left out, sizes, quality, the next command."""
+def result_lines(
+    result: ImportResult, plan: Plan, seconds: float, option: str = ""
+) -> Iterator[str]:
+    """Yield what is told of an import: what was left out, sizes, quality, the next command.
+
+    Args:
+        option: that the next command needs to find the store.
+    """
     left_out = [left for left in plan.left_out if left.reason not in _EXPECTED]
     if left_out:
         reasons = ", ".join(sorted({left.reason for left in left_out}))
@@ -61,6 +69,7 @@ def result_lines(result: ImportResult, plan: Plan, seconds: float) -> Iterator[s
         if worst is not None and worst.deviation is not None:
             sizes += f", worst tensor {worst.deviation.sqnr:.1f} dB `{printable(worst.name)}`"
         yield sizes
+        yield from _largest(plan)
     flag = ""
     if result.quality:
         from importer.models.suspicion import suspicion_of
@@ -69,7 +78,7 @@ def result_lines(result: ImportResult, plan: Plan, seconds: float) -> Iterator[s
             verb, flag = "is" if suspicious == 1 else "are", " --quality"
             tensors = count(len(result.quality), "tensor")
             yield f"warning: {suspicious:,} of {tensors} {verb} suspicious"
-    yield f"next: ingot show {shlex.quote(str(result.name))}{flag}"
+    yield f"next: ingot show {shlex.quote(str(result.name))}{flag}{option}"
 
 
 def notes_of(plan: Plan) -> Iterator[str]:
@@ -128,6 +137,21 @@ def _sizes(plan: Plan) -> str:
     bits = f", {8 * after / weights:.2f} bits per weight" if weights else ""
     ratio = f" ({before / after:.1f}x)" if after else ""
     return f"{size(before)} -> {size(after)}{ratio}{bits}"
+
+
+def _largest(plan: Plan) -> Iterator[str]:
+    """Yield what to do about a matrix that stays as it is, and is most of the model."""
+    tensors = outcomes_of(plan.blobs)
+    total = sum(one.nbytes for one in tensors)
+    kept = [one for one in tensors if one.group_size is None and len(one.shape) == _MATRIX]
+    largest = max(kept, key=lambda one: one.nbytes, default=None)
+    if largest is None or largest.packed or 2 * largest.nbytes < total:
+        return
+    name, share = printable(largest.name), f"{100 * largest.nbytes / total:.0f} %"
+    yield (
+        f"note: `{name}` stays {largest.type_name} and is {share} of that; "
+        f"--rule {rule(largest.name, 'int8')} makes it smaller"
+    )
 
 
 def _decibels(found: object) -> float:

@@ -9,6 +9,7 @@ from cli.views.ollama import runs_of_model, words
 from importer.models.description import Description
 from importer.models.dimensions import Dimensions, dimensions_of
 from importer.models.fallbacks import fallbacks_of
+from importer.recipes.runtimes import RunsIn
 from store import IngotError, MediaType, Store, limits
 from store.json import Json
 from store.text import count, size
@@ -32,9 +33,10 @@ def facts_of(store: Store, model: Description) -> Iterator[tuple[str, str]]:
         yield "bits per weight", f"{8 * model.weight_bytes / model.parameters:.2f}"
     if model.declared_dtype is not None:
         yield "config.json says", f"{model.declared_dtype}, as in the source"
-    if isinstance(requires := model.config.get("requires"), str):
+    runs = runs_of_model(model)
+    if isinstance(requires := model.config.get("requires"), str) and not _runs_nowhere(runs):
         yield "requires", f"Ollama {requires}"
-    if (runs := runs_of_model(model)) is not None:
+    if runs is not None:
         yield "runs in", words(runs)
     yield from _recipe(model)
     yield from _sources(store, model)
@@ -42,6 +44,10 @@ def facts_of(store: Store, model: Description) -> Iterator[tuple[str, str]]:
         yield "quality", quality
     if (fallbacks := _fallbacks(model)) is not None:
         yield "fell back", fallbacks
+
+
+def _runs_nowhere(runs: RunsIn | None) -> bool:
+    return runs is not None and not runs.version
 
 
 def _dimensions(found: Dimensions) -> Iterator[tuple[str, str]]:

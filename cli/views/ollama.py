@@ -58,17 +58,13 @@ def words(found: RunsIn) -> str:
 def warning(found: RunsIn | None) -> str | None:
     """Say what keeps Ollama from running a model, and which flag helps; None for nothing.
 
-    An architecture that Ollama does not have is not warned of: nothing would help, and the plan
-    and `show` tell it.
+    Where Ollama does not have the architecture nothing would help: the plan and `show` tell it.
     """
-    if found is None:
+    kinds = [what for what, _ in found.obstacles] if found is not None else []
+    if found is None or not kinds or Obstacle.ARCHITECTURE in kinds:
         return None
-    obstacles = [one for one in found.obstacles if one[0] is not Obstacle.ARCHITECTURE]
-    if not obstacles:
-        return None
-    helps = [_HELP[what] for what, _ in obstacles]
-    unique = list(dict.fromkeys(text for text in helps if text))
-    why = "; ".join(_why(*obstacle) for obstacle in obstacles)
+    unique = list(dict.fromkeys(_HELP[what] for what in kinds if _HELP[what]))
+    why = "; ".join(_why(*obstacle) for obstacle in found.obstacles)
     return f"no Ollama runs this: {why}" + (f" ({'; '.join(unique)})" if unique else "")
 
 

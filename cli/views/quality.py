@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import shlex
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
@@ -12,6 +11,7 @@ from typing import Final, NamedTuple
 from cli.views.collapse import collapse
 from cli.views.sort import Sort
 from cli.views.table import bar, table
+from cli.views.text import rule
 from importer.codecs.metrics import Deviation
 from importer.models.quality import Quality, sums_of
 from importer.models.suspicion import Suspicion, suspicion_of
@@ -84,9 +84,7 @@ def suspicion_lines(found: Sequence[Quality]) -> Iterator[str]:
 
 def rule_for(suspicion: Suspicion) -> str:
     """Return the rule that would help, as it is typed."""
-    name = suspicion.quality.name.removesuffix(".weight")
-    glob = re.sub(r"([*?[])", r"[\1]", name)
-    return printable(shlex.quote(f"{glob}={suspicion.helps}"), _LONGEST)
+    return rule(suspicion.quality.name, suspicion.helps)
 
 
 def quality_document(

@@ -1,10 +1,15 @@
-"""Text for people: times, and the first lines of long texts."""
+"""Text for people: times, rules, and the first lines of long texts."""
 
 from __future__ import annotations
 
 import datetime as dt
+import re
+import shlex
+from typing import Final
 
-from store.text import count
+from store.text import count, printable
+
+_LONGEST_RULE: Final = 2000
 
 
 def ago(mtime_ns: int, now: float) -> str:
@@ -35,3 +40,9 @@ def preview(text: str) -> list[tuple[str, ...]]:
     shown = [line.strip() for line in text.split("\n") if line.strip()]
     rows: list[tuple[str, ...]] = [(line,) for line in shown[:_PREVIEW_LINES]]
     return [*rows, ("...",)] if len(shown) > _PREVIEW_LINES else rows
+
+
+def rule(name: str, type_name: str) -> str:
+    """Return the rule that gives one tensor a type, as it is typed in a shell."""
+    glob = re.sub(r"([*?[])", r"[\1]", name.removesuffix(".weight"))
+    return printable(shlex.quote(f"{glob}={type_name}"), _LONGEST_RULE)

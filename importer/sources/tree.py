@@ -69,8 +69,8 @@ def read_tree(source: Path) -> Tree:
         raise NotFoundError(
             f"source `{printable(str(source))}` does not exist",
             code="E_SRC_MISSING",
-            hint="A source is a directory with a checkpoint, a `.safetensors` file, the name "
-            "of a model in the store, or `hf:org/repo`",
+            hint="A source is a directory with a checkpoint, a file of weights (safetensors, "
+            "GGUF, PyTorch, ONNX, UQFF), the name of a model in the store, or `hf:org/repo`",
         ) from error
     except (RuntimeError, OSError) as error:
         # A loop is a RuntimeError before Python 3.13.

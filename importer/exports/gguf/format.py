@@ -194,7 +194,10 @@ def _check_kind(plan: Plan) -> None:
     kind = plan.classification.kind
     of_text = {one.sources[0].component for one in plan.tensors} == {""}
     if kind not in {SourceKind.MODEL, SourceKind.SENTENCE} or not of_text:
-        raise UnsupportedError(f"llama.cpp does not load a {kind}", code="E_EXPORT_FORMAT")
+        raise UnsupportedError(
+            f"`gguf` has no place for a {kind}, expected a language model or one of embeddings",
+            code="E_EXPORT_FORMAT",
+        )
     if "" not in plan.inventory.configs:
         raise UnsupportedError(
             "the model has no `config.json`, without which its architecture is not known",
