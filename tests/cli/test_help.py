@@ -27,8 +27,10 @@ def section(text, title):
 
 def flags_of(text):
     """Each flag of a command, and the line that begins with it."""
-    rows = re.findall(r"^(?:  -\w, |      )(--[a-z-]+)(.*)$", text, re.MULTILINE)
-    return dict(rows)
+    rows = re.findall(
+        r"^(?:  -\w, |      )((?:--[a-z-]+, )*--[a-z-]+)(.*)$", text, re.MULTILINE
+    )
+    return {flag: rest for flags, rest in rows for flag in flags.split(", ")}
 
 
 def test_the_commands_are_listed():
@@ -118,7 +120,9 @@ def test_the_examples_of_the_help_are_calls_that_parse(command, filled):
         words = shlex.split(example)[1:]
         more = () if command in {"help", "completion"} else ("--json",)
         outcome = run(*words, *more, store=filled)
-        assert outcome.code in {0, 9, 10}, outcome.stderr
+        # Torch is an extra, which need not be there.
+        parsed = outcome.code in {0, 9, 10} or "E_TORCH" in outcome.stderr
+        assert parsed, outcome.stderr
 
 
 def test_help_on_a_word_that_is_not_a_command_asks_what_was_meant(store):

@@ -32,7 +32,10 @@ LLAMA = MODELS / "tiny-llama"
         ("rm", "NAME is missing, expected `ingot rm NAME...`"),
         ("cp a", "TARGET is missing, expected `ingot cp SOURCE TARGET`"),
         ("show a b c d", "unexpected `c d`, expected `ingot show NAME [GLOB]`"),
-        ("export m x", "`--to` is missing, expected `ingot export NAME DEST`"),
+        (
+            "export m x",
+            "`--to` is missing, expected `ingot export NAME DEST --to gguf|hf|mlx|uqff`",
+        ),
         ("crate m", "`crate` is not a command, expected one of create, show"),
         ("crate m", "Did you mean `create`?"),
         ("zzz", "`zzz` is not a command"),

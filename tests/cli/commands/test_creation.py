@@ -92,7 +92,7 @@ def test_the_summary_has_sizes_quality_and_the_next_command(store):
 
     assert sizes.startswith("164 KB -> 65 KB (2.5x), 6.29 bits per weight, worst tensor 2")
     assert sizes.endswith(" dB `model.layers.1.self_attn.v_proj.weight`")
-    assert then == "next: ingot show m:latest"
+    assert then == f"next: ingot show m:latest --store {store}"
     run(*then.split()[2:], store=store).succeeded()
 
 

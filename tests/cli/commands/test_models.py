@@ -161,9 +161,10 @@ def test_a_name_may_be_given_twice(filled):
 
 
 def test_names_that_are_needed_and_missing_are_a_usage_error(store):
-    for words in (("rm",), ("cp",), ("cp", "a"), ("cp", "a", "b", "c"), ("show",)):
+    for words in (("rm",), ("cp",), ("cp", "a", "b", "c"), ("show",)):
         hint = f"`ingot {words[0]} --help` explains the command"
         assert hint in run(*words, store=store).failed(2)
+    assert "the name may stay" in run("cp", "a", store=store).failed(2)
 
 
 @pytest.mark.parametrize(
