@@ -10,7 +10,8 @@ from typing import Annotated, Final
 
 import typer
 
-from cli.commands.options import STORE_VARIABLE, check_store_path
+from cli.commands.options import check_store_path
+from cli.environment import STORE_VARIABLE
 from cli.parser import Command, Group
 from cli.views.console import out
 

@@ -102,7 +102,8 @@ _PATHS: Final = frozenset(
 
 
 def _models(before: Sequence[str], *, is_path: bool) -> Choices:
-    from cli.commands.options import STORE_VARIABLE, open_store
+    from cli.commands.options import open_store
+    from cli.environment import STORE_VARIABLE
     from store.errors import IngotError
 
     root = os.environ.get(STORE_VARIABLE) or None

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from cli.commands.options import DEFAULT_STORE, STORE_VARIABLE
+from cli.environment import DEFAULT_STORE, STORE_VARIABLE
 from store.errors import UsageError
 from store.text import did_you_mean, meant, printable
 

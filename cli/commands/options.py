@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from cli.environment import DEFAULT_STORE, STORE_VARIABLE
 from cli.panels import COMMON, RESOURCES
 from cli.views.progress_style import Style
 from store.errors import NotFoundError, StorageError, UsageError
@@ -17,8 +18,6 @@ from store.text import printable
 if TYPE_CHECKING:
     from store import Store
 
-STORE_VARIABLE: Final = "INGOT_STORE"
-DEFAULT_STORE: Final = "~/.models"
 _IN_SHELL: Final = os.environ.get(STORE_VARIABLE)
 """What the shell says, before an option in front of the command goes before it."""
 ModelArg = Annotated[
