@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import argparse
 import re
+import secrets
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -87,9 +89,27 @@ def replay(page, place):
 
 
 def _run(page, found, place):
-    home, binaries = place.resolve() / "home", place / "bin"
-    clone = home / "ingot"
-    clone.mkdir(parents=True)
+    home = _home()
+    try:
+        return _outputs(page, found, place, home)
+    finally:
+        shutil.rmtree(home)
+
+
+def _home():
+    """Make a directory whose path is as long as `HOME`: lines break at the same words."""
+    while True:
+        found = Path("/tmp", secrets.token_hex((len(HOME) - len("/tmp/")) // 2))
+        try:
+            found.mkdir(mode=0o700)
+        except FileExistsError:
+            continue
+        return found.resolve()
+
+
+def _outputs(page, found, place, home):
+    clone, binaries = home / "ingot", place / "bin"
+    clone.mkdir()
     binaries.mkdir()
     # A link, because files that are seconds old are not believed to be unchanged
     (clone / "fixtures").symlink_to(REPOSITORY / "fixtures")

@@ -153,7 +153,7 @@ def create(
 
     Example: ingot create llama ./Llama-3.2-1B -q int4
     Example: ingot create qwen hf:Qwen/Qwen3-0.6B --dry-run
-    Example: ingot create small ./Qwen3-8B --target-size 5GB --calibrate mse
+    Example: ingot create small ./Qwen3-8B --target-size 5GB
     Example: ingot create shrimp -f Modelfile
     """
     from cli.commands.creation import derive, make, show_plan

@@ -221,6 +221,10 @@ class SimFS(FileSystem):
             raise error
         inode.place(taken, offset)
 
+    def clone(self, source: File, target: File) -> bool:  # noqa: ARG002 - it cannot
+        self._enter("clone", target.path)
+        return False
+
     def reserve(self, file: File, nbytes: int) -> None:  # noqa: ARG002 - space has no size
         self._inode(file)
         self._enter("reserve", file.path)

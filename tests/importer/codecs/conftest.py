@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 
 import pytest
 
 from importer.codecs import measure, runtime
 from importer.codecs.base import Operation
+from importer.codecs.cast import Cast
 from importer.codecs.ggml.decoder import Ggml
 from importer.codecs.ggml.encoder import QUANTIZED, quantizer
 from importer.codecs.registry import codec_for
@@ -39,7 +41,9 @@ def all_kernels():
         for importance in (None, b"")
     )
     encode = (kernel for one in quantizers for kernel in one.kernels(Operation.ENCODE))
-    return list(dict.fromkeys((*own, *fitted, *decode, *encode)))
+    casts = itertools.starmap(Cast, itertools.permutations(corpus.DTYPES, 2))
+    cast = (kernel for one in casts for kernel in one.kernels(Operation.ENCODE))
+    return list(dict.fromkeys((*own, *fitted, *decode, *encode, *cast)))
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,7 @@ TICK_NS = 10**7
 @pytest.fixture(autouse=True)
 def _fine_clock(monkeypatch):
     """The clock of this file system, instead of the two seconds of the coarsest."""
-    monkeypatch.setattr("store.memo._GRANULARITY_NS", TICK_NS)
+    monkeypatch.setattr("store.memo.GRANULARITY_NS", TICK_NS)
 
 
 def aged(directory):
@@ -106,7 +106,7 @@ def test_a_touched_source_is_read_but_not_written_again(store, source, monkeypat
 
 
 def test_a_source_written_just_before_the_look_is_not_believed(store, source, monkeypatch):
-    monkeypatch.setattr("store.memo._GRANULARITY_NS", 3600 * 10**9)
+    monkeypatch.setattr("store.memo.GRANULARITY_NS", 3600 * 10**9)
     create(store, source)
     request = ImportRequest(ModelName.parse("m"), source)
 

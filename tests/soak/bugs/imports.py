@@ -61,7 +61,7 @@ def _imports() -> Iterator[Bug]:
         "a source that was written a moment ago is as it was",
         "store",
         "store/memo",
-        "identity.changed_ns < row[4] - _GRANULARITY_NS",
+        "identity.changed_ns < row[4] - GRANULARITY_NS",
         "identity.changed_ns <= row[4]",
     )
     yield bug(

@@ -74,8 +74,8 @@ def _trust() -> Iterator[Bug]:
         "a store that everybody can write is trusted",
         "store",
         "store/store",
-        "if why := _why_unsafe(seen):",
-        "if (why := _why_unsafe(seen)) and not why:",
+        "if why := _why_unsafe(seen, is_shared=self.fs.is_shared):",
+        "if (why := _why_unsafe(seen, is_shared=self.fs.is_shared)) and not why:",
     )
     yield bug(
         "a key of JSON may come twice",

@@ -175,7 +175,7 @@ def test_what_workers_tell_meanwhile_counts_once(address, store, source, monkeyp
 
 
 def test_an_unchanged_source_needs_no_cluster(address, store, source, monkeypatch):
-    monkeypatch.setattr(memo, "_GRANULARITY_NS", 0)  # the source has just been written
+    monkeypatch.setattr(memo, "GRANULARITY_NS", 0)  # the source has just been written
     create(store, source, scheduler=address)
 
     again = create(store, source, scheduler="tcp://127.0.0.1:1")

@@ -129,7 +129,7 @@ def test_tasks_share_the_threads_of_their_worker(client):
     ("change", "expected"),
     [
         ({"store": "/nowhere"}, "the store `/nowhere` is not there"),
-        ({"folder": "other"}, "is another store there"),
+        ({"folder": "other"}, "is another store"),
         ({"files": [("/nowhere/weights", 5, 0)]}, "No such file"),
     ],
 )

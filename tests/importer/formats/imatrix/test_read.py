@@ -148,7 +148,7 @@ MALFORMED = {
             b"".join(W.key(*key) for key in KEYS),
             (2, len(KEYS)),
         ),
-        "0 sums and 0 counts",
+        "ends at byte",
     ),
     "counts of NaN": (imatrix({"a": [[1.0]]}, {"a": [NAN]}), "counts that are not finite"),
     "counts of any size": (imatrix({"a": [[1.0]]}, {"a": [1e30]}), "or too large"),
