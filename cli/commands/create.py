@@ -159,7 +159,6 @@ def create(
     from cli.commands.creation import derive, make, show_plan
     from cli.commands.modelfile import load
     from cli.views.progress import listening
-    from importer.recipes.budget import parse_budget, recipe_of
     from importer.recipes.options import parse_options
     from importer.recipes.recipe import Misaligned
     from importer.request import NO_USE, ImportRequest, is_derived
@@ -168,8 +167,11 @@ def create(
     _check_is_a_name(name, source)
     words = [word for text in allow or () for word in text.split(",")]
     size = memory(target_size, "--target-size")
-    budget = parse_budget(size, target_bpw, words, sensitivity)
-    if budget is not None:
+    budget = None
+    if words or (size, target_bpw, sensitivity) != (None, None, None):
+        from importer.recipes.budget import parse_budget, recipe_of
+
+        budget = parse_budget(size, target_bpw, words, sensitivity)
         recipe = recipe_of(quantize, recipe)
     asked = parse_options(
         quantize,

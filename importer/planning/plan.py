@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from importer.codecs.base import Codec, Part, Transcoder
 from importer.codecs.registry import codec_for, transcoder_for, type_held
 from importer.codecs.spec import QuantSpec, Target
 from importer.codecs.stacked import RecodeStack
 from importer.codecs.transcode import KeepBlocks
-from importer.planning.allocation import Allocation
 from importer.recipes.recipe import Decision, Recipe
 from importer.sources.carried import carried_prefixes
 from importer.sources.classification import Classification
@@ -23,6 +22,9 @@ from importer.sources.tensor import SourceTensor
 from store import Digest, MediaType
 from store.manifest import NAMELESS
 from store.tensorfile import elements
+
+if TYPE_CHECKING:
+    from importer.planning.allocation import Allocation
 
 
 class TensorPlan(NamedTuple):
