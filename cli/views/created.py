@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from cli.views.text import rule
-from importer.planning.outcome import outcomes_of
+from importer.planning.outcome import Outcome, outcomes_of
 from store import CommitOutcome
 from store.errors import NoSpaceError
 from store.tensorfile import elements
@@ -64,12 +64,14 @@ def result_lines(
         from cli.views.allocation import used_line
 
         yield used_line(plan.allocation)
-    if sizes := _sizes(plan):
+    if plan.quantizes:
+        outcomes = outcomes_of(plan.blobs)
+        sizes = _sizes(outcomes)
         worst = min(result.quality, key=_decibels, default=None)
         if worst is not None and worst.deviation is not None:
             sizes += f", worst tensor {worst.deviation.sqnr:.1f} dB `{printable(worst.name)}`"
         yield sizes
-        yield from _largest(plan)
+        yield from _largest(outcomes)
     flag = ""
     if result.quality:
         from importer.models.suspicion import suspicion_of
@@ -126,11 +128,8 @@ def _tallied(result: ImportResult) -> Iterator[str]:
             yield f"{verb} {count(blobs, 'blob')} ({size(nbytes)})"
 
 
-def _sizes(plan: Plan) -> str:
-    """Return what quantizing won, or nothing where no tensor became another type."""
-    if not plan.quantizes:
-        return ""
-    tensors = outcomes_of(plan.blobs)
+def _sizes(tensors: Sequence[Outcome]) -> str:
+    """Return what quantizing won."""
     before = sum(one.source_nbytes for one in tensors)
     after = sum(one.nbytes for one in tensors)
     weights = sum(elements(one.shape) for one in tensors)
@@ -139,9 +138,8 @@ def _sizes(plan: Plan) -> str:
     return f"{size(before)} -> {size(after)}{ratio}{bits}"
 
 
-def _largest(plan: Plan) -> Iterator[str]:
+def _largest(tensors: Sequence[Outcome]) -> Iterator[str]:
     """Yield what to do about a matrix that stays as it is, and is most of the model."""
-    tensors = outcomes_of(plan.blobs)
     total = sum(one.nbytes for one in tensors)
     kept = [one for one in tensors if one.group_size is None and len(one.shape) == _MATRIX]
     largest = max(kept, key=lambda one: one.nbytes, default=None)
