@@ -57,7 +57,7 @@ LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
     # A few of each, and all around one manifest.
     "B": (
         ("tests/soak/syscalls.py", "--every", "60", "--stop"),
-        ("tests/soak/syscalls.py", "--scenario", "cp over", "--every", "2", "--stop"),
+        ("tests/soak/syscalls.py", "--scenario", "cp over", "--every", "1", "--stop"),
     ),
     "C": (
         ("tests/soak/kills.py", "--kills", "12", "--seed", "1"),
