@@ -38,7 +38,7 @@ def imatrix(
             "--output",
             "-o",
             metavar="FILE",
-            help="What to write; a run that was interrupted goes on there.",
+            help="What to write; an interrupted run goes on where it stopped.",
         ),
     ] = Path("imatrix.safetensors"),
     context: ContextOpt = None,

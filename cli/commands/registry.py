@@ -21,7 +21,7 @@ InsecureOpt = Annotated[
     bool,
     typer.Option(
         "--insecure",
-        help="Do with plain HTTP, or with a certificate that nobody vouches for; a registry on "
+        help="Allow plain HTTP and certificates that are not trusted; a registry on "
         "this machine may speak HTTP anyway.",
     ),
 ]

@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from cli.views.text import rule
 from importer.planning.outcome import Outcome, outcomes_of
 from store import CommitOutcome
 from store.errors import NoSpaceError
@@ -145,6 +144,8 @@ def _largest(tensors: Sequence[Outcome]) -> Iterator[str]:
     largest = max(kept, key=lambda one: one.nbytes, default=None)
     if largest is None or largest.packed or 2 * largest.nbytes < total:
         return
+    from cli.views.text import rule
+
     name, share = printable(largest.name), f"{100 * largest.nbytes / total:.0f} %"
     yield (
         f"note: `{name}` stays {largest.type_name} and is {share} of that; "

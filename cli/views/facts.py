@@ -9,7 +9,6 @@ from cli.views.ollama import runs_of_model, words
 from importer.models.description import Description
 from importer.models.dimensions import Dimensions, dimensions_of
 from importer.models.fallbacks import fallbacks_of
-from importer.recipes.runtimes import RunsIn
 from store import IngotError, MediaType, Store, limits
 from store.json import Json
 from store.text import count, size
@@ -34,7 +33,8 @@ def facts_of(store: Store, model: Description) -> Iterator[tuple[str, str]]:
     if model.declared_dtype is not None:
         yield "config.json says", f"{model.declared_dtype}, as in the source"
     runs = runs_of_model(model)
-    if isinstance(requires := model.config.get("requires"), str) and not _runs_nowhere(runs):
+    runs_somewhere = runs is None or bool(runs.version)
+    if isinstance(requires := model.config.get("requires"), str) and runs_somewhere:
         yield "requires", f"Ollama {requires}"
     if runs is not None:
         yield "runs in", words(runs)
@@ -44,10 +44,6 @@ def facts_of(store: Store, model: Description) -> Iterator[tuple[str, str]]:
         yield "quality", quality
     if (fallbacks := _fallbacks(model)) is not None:
         yield "fell back", fallbacks
-
-
-def _runs_nowhere(runs: RunsIn | None) -> bool:
-    return runs is not None and not runs.version
 
 
 def _dimensions(found: Dimensions) -> Iterator[tuple[str, str]]:

@@ -189,7 +189,7 @@ def _check_locked(listed: Sequence[Listed], lock: dict[str, Locked]) -> None:
         if entry is None:
             raise _differs(f"`{one.name}` is listed, and the lock does not have it")
         if not entry.is_of(one):
-            raise _differs(f"`{one.name}` is listed otherwise than the lock has it")
+            raise _differs(f"`{one.name}` is not listed as the lock has it")
     if more := sorted(lock.keys() - names):
         raise _differs(f"the lock has `{printable(more[0])}`, which is not listed")
 

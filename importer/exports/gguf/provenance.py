@@ -83,7 +83,7 @@ def size_label(tensors: Sequence[Tensor]) -> str:
 
 
 def _rounded(count: int) -> str:
-    # The converter multiplies by the inverse, which rounds otherwise than a division.
+    # The converter multiplies by the inverse, which does not round as a division does.
     _, inverse, suffix = next((one for one in _UNITS if count > one[0]), _SMALLEST)
     scaled = count * inverse
     digits = max(2 - len(str(round(scaled)).lstrip("0")), 0)

@@ -160,7 +160,7 @@ def test_locked_makes_what_is_missing_as_it_was(listing, store):
         ),
         (
             lambda path: path.write_text(PLAIN + SMALL + "group_size = 64\n"),
-            "`small:int4` is listed otherwise than the lock has it",
+            "`small:int4` is not listed as the lock has it",
         ),
         (
             lambda path: write(path.parent / "llama", {"more.json": {}}),
