@@ -20,8 +20,8 @@ from tests.fuzz.scratch import SCRATCH
 from tests.importer.builders import model
 
 _SMALL = 1 << 16
-_NAME = 12
-"""Letters of a name: Python's own patterns may take twice as long for each."""
+_PATTERN, _NAME = 40, 12
+"""Letters of a pattern and of a name: Python's own patterns may take twice as long for each."""
 _LETTERS = b"ab1._*+?{}[]()|^$\\-,"
 _DTYPES = ("I32", "F16", "BF16", "F32", "I16", "U8")
 
@@ -66,8 +66,8 @@ def pattern(data: bytes) -> None:
     text, _, name = (
         bytes(_LETTERS[byte % len(_LETTERS)] for byte in data).decode().partition("a")
     )
-    name = name[:_NAME]
-    found = Patterns().match(text[:40], name)
+    text, name = text[:_PATTERN], name[:_NAME]
+    found = Patterns().match(text, name)
     if found is not None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of sets that may mean another thing later
