@@ -27,6 +27,12 @@ ABSENT = {
     "gpt2": {"n_ctx": 64},
     "gpt_neox": {"rotary_pct": 0.25},
     "cohere2": {"rotary_pct": 0.25},
+    "bamba": {"attn_rotary_emb": 4},
+}
+EARLIER = {
+    # Words of transformers 4, which the converter knows, for those of 5.
+    "granitemoehybrid": {"linear_attention": "mamba", "full_attention": "attention"},
+    "nemotron_h": {"linear_attention": "mamba", "full_attention": "attention"},
 }
 _PER_LAYER = ("moe_topk", "num_shared_expert", "moe_intermediate_size")
 
@@ -59,6 +65,9 @@ class Converter:
                     value = found.get(key) or 1
                     count = found["num_hidden_layers"]
                     found[key] = [value] * count if isinstance(value, int) else value
+            words = EARLIER.get(kind, {})
+            for key in {"layer_types", "layers_block_type"} & found.keys():
+                found[key] = [words.get(one, one) for one in found[key] or ()]
             if kind == "dbrx":
                 found["attn_config"]["clip_qkv"] = found["attn_config"].get("clip_qkv") or 8.0
             return found
@@ -74,8 +83,10 @@ class Converter:
         text = self._conversion.ModelType.TEXT
         name = self._conversion.get_model_architecture(hparams, text)
         cls = self._conversion.get_model_class(name)
+        # Some of its classes read config.json themselves.
+        more = {"hparams": hparams} if hparams["model_type"] in EARLIER else {}
         with torch.inference_mode():
-            cls(directory, number, path, model_name=directory.name).write()
+            cls(directory, number, path, model_name=directory.name, **more).write()
         return path
 
     def rounded(self, values: Any, kind: str) -> Any:

@@ -34,6 +34,27 @@ _LLAMA3: Final = {
     "high_freq_factor": 4.0,
     "original_max_position_embeddings": 8192,
 }
+_MISTRAL3: Final = {
+    "rope_type": "yarn",
+    "rope_theta": 1000000.0,
+    "factor": 4.0,
+    "original_max_position_embeddings": 16,
+    "beta_fast": 32.0,
+    "beta_slow": 1.0,
+    "mscale": 1.0,
+    "mscale_all_dim": 1.0,
+    "llama_4_scaling_beta": 0.1,
+}
+_GEMMA3N: Final = GQA | {
+    "num_hidden_layers": 4,
+    "num_kv_shared_layers": 2,
+    "layer_types": ["sliding_attention", "full_attention"] * 2,
+    "sliding_window": 16,
+    "hidden_size_per_layer_input": 8,
+    "vocab_size_per_layer_input": 128,
+    "laurel_rank": 4,
+    "activation_sparsity_pattern": [0.95, 0.95, 0.0, 0.0],
+}
 _FIT: Final = {key: value for key, value in MLA.items() if key != "head_dim"}
 _HYBRID: Final = {
     "mamba_n_heads": 8,
@@ -50,6 +71,21 @@ _MORE: Final = {
     "qwen2-tied": Model("Qwen2ForCausalLM", GQA | {"tie_word_embeddings": True}),
     "qwen3-moe-norm": Model("Qwen3MoeForCausalLM", FINE | {"norm_topk_prob": True}),
     "qwen3.5": Model("Qwen3_5ForCausalLM", _LINEAR),
+    "qwen3.5-moe": Model("Qwen3_5MoeForCausalLM", _LINEAR),
+    "mistral3": Model("Ministral3ForCausalLM", GQA | {"rope_parameters": _MISTRAL3}),
+    "gemma-embedding": Model(
+        "Gemma3TextModel", GQA | {"use_bidirectional_attention": True, "sliding_window": 16}
+    ),
+    "gemma3n": Model("Gemma3nForCausalLM", _GEMMA3N),
+    "lfm2-moe": Model(
+        "Lfm2MoeForCausalLM",
+        FINE
+        | {"num_dense_layers": 1, "layer_types": ["conv", "full_attention"], "conv_L_cache": 3},
+    ),
+    "glm-dsa": Model(
+        "GlmMoeDsaForCausalLM",
+        _FIT | {"index_n_heads": 2, "index_head_dim": 8, "index_topk": 64},
+    ),
     "deepseek-v3-fit": Model("DeepseekV3ForCausalLM", _FIT),
     "gemma3": Model("Gemma3ForCausalLM", GQA),
     "arcee": Model("ArceeForCausalLM", GQA),
@@ -71,6 +107,9 @@ _MORE: Final = {
         "NemotronHForCausalLM",
         GQA
         | {
+            "n_routed_experts": 4,
+            "moe_intermediate_size": 16,
+            "moe_shared_expert_intermediate_size": 24,
             "hybrid_override_pattern": "M*-",
             "num_hidden_layers": 3,
             "mamba_num_heads": 8,

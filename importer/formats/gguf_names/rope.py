@@ -21,6 +21,12 @@ _LLAMA3: Final = tuple(
     for low, high in ((1.0, 4.0), (1.0, 1.0))
 )
 """Low and high frequency factors and the original context of models that there are."""
+_NUMBERS: Final = {
+    "beta_fast": "rope.scaling.yarn_beta_fast",
+    "beta_slow": "rope.scaling.yarn_beta_slow",
+    "attention_factor": "rope.scaling.attn_factor",
+    "llama_4_scaling_beta": "attention.temperature_scale",
+}
 _ITEM: Final = 4
 
 Scaling = tuple[dict[str, Json], tuple[str, ...]]
@@ -51,21 +57,23 @@ def rope_of(facts: Facts, theta: Json, factors: Mapping[str, bytes]) -> Scaling:
     original = facts.integer("rope.scaling.original_context_length")
     if original is not None:
         scaling["original_max_position_embeddings"] = original
-    for key, fact in (
-        ("beta_fast", "yarn_beta_fast"),
-        ("beta_slow", "yarn_beta_slow"),
-        ("attention_factor", "attn_factor"),
-    ):
-        number = facts.number(f"rope.scaling.{fact}")
-        if number is not None:
-            scaling[key] = shortest(number)
+    return {"rope_scaling": scaling | _told(facts)}, ()
+
+
+def _told(facts: Facts) -> dict[str, Json]:
+    """Return the numbers of yarn's scaling that a file may tell."""
+    numbers = {key: facts.number(fact) for key, fact in _NUMBERS.items()}
+    found: dict[str, Json] = {
+        key: shortest(number) for key, number in numbers.items() if number is not None
+    }
     multiplier = facts.number("rope.scaling.yarn_log_multiplier")
     if multiplier is not None:
-        # DeepSeek writes a tenth of its mscale_all_dim.
-        scaling["mscale"] = scaling["mscale_all_dim"] = shortest(multiplier * 10)
+        # Mistral's is mscale_all_dim; DeepSeek writes a tenth of it.
+        times = 1 if facts.architecture == "mistral3" else 10
+        found["mscale"] = found["mscale_all_dim"] = shortest(multiplier * times)
     if facts.architecture == "gpt-oss":
-        scaling["truncate"] = False
-    return {"rope_scaling": scaling}, ()
+        found["truncate"] = False
+    return found
 
 
 class _Llama3(NamedTuple):

@@ -1,0 +1,219 @@
+"""What config.json says that is not simply another name for a number of GGUF's metadata.
+
+Sources: what conversion/*.py of llama.cpp makes of each config.json, undone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from importer.codecs.base import Shape
+from importer.formats.gguf_names.facts import Facts
+from store.json import Json
+
+Document = dict[str, Json]
+Shapes = Mapping[str, Shape]
+_MOST_BLOCKS: Final = 1 << 16
+_PERIODS: Final = {"attn": "attn_q.weight", "expert": "ffn_gate_inp.weight"}
+"""Jamba's kinds of blocks, and what only these have."""
+
+
+def head_dim(facts: Facts) -> int | None:
+    """Return the elements of a head, which a file tells if they are not the usual ones."""
+    heads, width = facts.integer("attention.head_count"), facts.integer("embedding_length")
+    usual = width // heads if heads and width else None
+    return facts.integer("attention.key_length") or usual
+
+
+def _latent(document: Document, facts: Facts, tensors: Shapes) -> None:
+    head, rotated = facts.integer("attention.key_length_mla"), document.get("qk_rope_head_dim")
+    if head is None:
+        head = facts.integer("attention.key_length")
+        document["v_head_dim"] = facts.integer("attention.value_length")
+    if head is not None and isinstance(rotated, int):
+        document["qk_nope_head_dim"] = head - rotated
+    has_latent = any(name.endswith("attn_q_a.weight") for name in tensors)
+    document["q_lora_rank"] = facts.integer("attention.q_lora_rank") if has_latent else None
+    if facts.integer("expert_group_count") and document["model_type"] == "deepseek_v2":
+        document["topk_method"] = "group_limited_greedy"
+
+
+def _partial(document: Document, facts: Facts, tensors: Shapes) -> None:
+    share = _rotated_share(facts)
+    if share not in {None, 1.0}:
+        document["partial_rotary_factor"] = share
+    if facts.architecture == "glm4moe":
+        document["use_qk_norm"] = "blk.0.attn_q_norm.weight" in tensors
+
+
+def _rotated_share(facts: Facts) -> float | None:
+    rotated, head = facts.integer("rope.dimension_count"), head_dim(facts)
+    return rotated / head if rotated and head else None
+
+
+def _phi(document: Document, facts: Facts, tensors: Shapes) -> None:
+    _partial(document, facts, tensors)
+    # Its converter writes four times the width, and as many heads of k as of q, as all have.
+    head = head_dim(facts)
+    up, key = (tensors.get(f"blk.0.{one}.weight", ()) for one in ("ffn_up", "attn_k"))
+    if up:
+        document["intermediate_size"] = up[0]
+    if key and head:
+        document["num_key_value_heads"] = key[0] // head
+
+
+def _linear(document: Document, facts: Facts, tensors: Shapes) -> None:
+    _partial(document, facts, tensors)
+    values, heads = facts.integer("ssm.inner_size"), facts.integer("ssm.time_step_rank")
+    if values and heads:
+        document["linear_value_head_dim"] = values // heads
+
+
+def _neox(document: Document, facts: Facts, _: Shapes) -> None:
+    share = _rotated_share(facts)
+    if share is not None:
+        document["rotary_pct"] = share
+
+
+def _falcon(document: Document, facts: Facts, _: Shapes) -> None:
+    if "num_kv_heads" not in document:
+        document["multi_query"] = facts.integer("attention.head_count_kv") == 1
+
+
+def _short_convolution(document: Document, facts: Facts, tensors: Shapes) -> None:
+    _layer_types(document, facts, "full_attention", "conv")
+    if facts.architecture == "lfm2moe":
+        document["use_expert_bias"] = any(".exp_probs_b" in name for name in tensors)
+
+
+def _layer_types(document: Document, facts: Facts, attention: str, other: str) -> None:
+    """Say which blocks attend: the others have no heads of keys."""
+    counts = _each(facts, "attention.head_count_kv")
+    if counts is not None:
+        document["layer_types"] = [attention if count else other for count in counts]
+        document["num_key_value_heads"] = facts.integer("attention.head_count_kv")
+
+
+def _windows(document: Document, facts: Facts, _: Shapes) -> None:
+    """Say which blocks attend to a window alone."""
+    found = _each(facts, "attention.sliding_window_pattern")
+    if found is not None:
+        kinds = ("full_attention", "sliding_attention")
+        document["layer_types"] = [kinds[bool(is_local)] for is_local in found]
+
+
+def _mamba2(document: Document, facts: Facts, _: Shapes) -> None:
+    inner, heads = facts.integer("ssm.inner_size"), facts.integer("ssm.time_step_rank")
+    if inner and heads and not inner % heads:
+        document["head_dim"] = inner // heads
+    _expansion(document, facts, "expand")
+
+
+def _expansion(document: Document, facts: Facts, key: str) -> None:
+    inner, width = facts.integer("ssm.inner_size"), facts.integer("embedding_length")
+    if inner and width:
+        document[key] = inner / width if inner % width else inner // width
+
+
+def _mamba_heads(document: Document, facts: Facts, tensors: Shapes) -> None:
+    inner, heads = facts.integer("ssm.inner_size"), facts.integer("ssm.time_step_rank")
+    if inner and heads:
+        document["mamba_d_head"] = inner // heads
+    _expansion(document, facts, "mamba_expand")
+    if facts.architecture == "falcon-h1":
+        document["mamba_d_ssm"] = inner
+        document["mamba_rms_norm"] = any(".ssm_norm." in name for name in tensors)
+        return
+    counts = _each(facts, "attention.head_count_kv")
+    if document["model_type"] == "bamba":
+        document["attn_layer_indices"] = [
+            number for number, count in enumerate(counts or ()) if count
+        ]
+        _partial(document, facts, tensors)
+        # It takes a half if it is not told.
+        document.setdefault("partial_rotary_factor", 1.0)
+        return
+    _layer_types(document, facts, "attention", "mamba")
+    for key in ("num_local_experts", "num_experts_per_tok"):
+        document.setdefault(key, 0)
+    is_rotated = facts.own("rope.scaling.finetuned")
+    document["position_embedding_type"] = "rope" if is_rotated else "nope"
+
+
+def _jamba(document: Document, facts: Facts, tensors: Shapes) -> None:
+    _expansion(document, facts, "mamba_expand")
+    blocks = facts.integer("block_count") or 0
+    for kind, tensor in _PERIODS.items():
+        some = [n for n in range(min(blocks, _MOST_BLOCKS)) if f"blk.{n}.{tensor}" in tensors]
+        if some:
+            first, *rest = some
+            document[f"{kind}_layer_offset"] = first
+            document[f"{kind}_layer_period"] = rest[0] - first if rest else max(blocks, 1)
+
+
+def _nemotron_h(document: Document, facts: Facts, tensors: Shapes) -> None:
+    inner, heads = facts.integer("ssm.inner_size"), facts.integer("ssm.time_step_rank")
+    if inner and heads:
+        document["mamba_head_dim"] = inner // heads
+    _expansion(document, facts, "expand")
+    letters = {"ssm_in.weight": "M", "attn_q.weight": "*", "ffn_gate_inp.weight": "E"}
+    blocks = facts.integer("block_count") or 0
+    pattern = ""
+    for number in range(min(blocks, _MOST_BLOCKS)):
+        own = (
+            letter for tensor, letter in letters.items() if f"blk.{number}.{tensor}" in tensors
+        )
+        pattern += next(own, "-")
+        up = tensors.get(f"blk.{number}.ffn_up.weight")
+        if up:
+            document["intermediate_size"] = up[0]
+    document["hybrid_override_pattern"] = pattern
+
+
+def _gemma3n(document: Document, facts: Facts, tensors: Shapes) -> None:
+    _windows(document, facts, tensors)
+    scales = _each(facts, "activation_sparsity_scale")
+    if scales is not None:
+        # The converter wrote how many deviations of a normal distribution lie below.
+        document["activation_sparsity_pattern"] = [
+            round((1 + math.erf(scale / math.sqrt(2))) / 2, 6) if math.isfinite(scale) else 0.0
+            for scale in scales
+            if isinstance(scale, (int, float))
+        ]
+    widths = _each(facts, "feed_forward_length")
+    if widths is not None:
+        document["intermediate_size"] = [width for width in widths if isinstance(width, int)]
+    rows = {
+        "vocab_size_per_layer_input": "per_layer_token_embd.weight",
+        "laurel_rank": "blk.0.laurel_l.weight",
+    }
+    document |= {key: tensors[name][0] for key, name in rows.items() if tensors.get(name)}
+
+
+def _each(facts: Facts, key: str) -> Sequence[object] | None:
+    """Return a fact that is told for each block."""
+    found = facts.own(key)
+    return found if isinstance(found, Sequence) and not isinstance(found, str) else None
+
+
+AMENDMENTS: Final[Mapping[str, Callable[[Document, Facts, Shapes], None]]] = MappingProxyType(
+    dict.fromkeys(("chatglm", "glm4", "glm4moe", "nemotron", "phi3", "stablelm"), _partial)
+    | dict.fromkeys(("deepseek2", "glm-dsa"), _latent)
+    | dict.fromkeys(("lfm2", "lfm2moe"), _short_convolution)
+    | dict.fromkeys(("exaone-moe", "gemma-embedding", "mellum"), _windows)
+    | dict.fromkeys(("nemotron_h", "nemotron_h_moe"), _nemotron_h)
+    | dict.fromkeys(("qwen3next", "qwen35", "qwen35moe"), _linear)
+    | dict.fromkeys(("falcon-h1", "granitehybrid"), _mamba_heads)
+    | {
+        "falcon": _falcon,
+        "gemma3n": _gemma3n,
+        "gptneox": _neox,
+        "jamba": _jamba,
+        "mamba2": _mamba2,
+        "phi2": _phi,
+    }
+)
+"""What differs by GGUF's name of the architecture."""

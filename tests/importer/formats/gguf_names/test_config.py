@@ -1,0 +1,106 @@
+"""What config.json says of models whose blocks are not all alike."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from importer.formats.gguf_names.config import config_of
+from importer.formats.gguf_names.facts import Facts
+
+
+def written(architecture, facts, tensors, variant=""):
+    """Give config.json of a file with these facts of its own and tensors' shapes."""
+    values = {f"{architecture}.{key}": value for key, value in facts.items()}
+    known = Facts("`a.gguf`", {"general.architecture": architecture, **values})
+    made = config_of(known, variant or architecture, tensors, {})
+    assert made is not None
+    return made
+
+
+MAMBA = {
+    "block_count": 4,
+    "embedding_length": 32,
+    "attention.head_count": 4,
+    "attention.head_count_kv": [0, 2, 0, 2],
+    "ssm.inner_size": 64,
+    "ssm.time_step_rank": 8,
+}
+ATTENTION = {"blk.1.attn_q.weight": (32, 32), "blk.3.attn_q.weight": (32, 32)}
+
+
+def test_blocks_of_granite_attend_or_are_mamba():
+    facts = {**MAMBA, "rope.scaling.finetuned": False, "embedding_scale": 12.0}
+    found = written("granitehybrid", facts, ATTENTION).document
+    assert found["layer_types"] == ["mamba", "attention", "mamba", "attention"]
+    assert (found["num_key_value_heads"], found["num_local_experts"]) == (2, 0)
+    assert (found["mamba_d_head"], found["mamba_expand"]) == (8, 2)
+    assert found["position_embedding_type"] == "nope"
+
+
+def test_bamba_counts_the_blocks_that_attend():
+    found = written("granitehybrid", MAMBA, ATTENTION, "granitehybrid+bamba").document
+    assert found["attn_layer_indices"] == [1, 3]
+    assert found["partial_rotary_factor"] == 1.0
+    assert "layer_types" not in found
+
+
+def test_jamba_has_periods():
+    tensors = {**ATTENTION, "blk.1.ffn_gate_inp.weight": (4, 32)}
+    found = written("jamba", MAMBA, tensors).document
+    assert (found["attn_layer_offset"], found["attn_layer_period"]) == (1, 2)
+    assert (found["expert_layer_offset"], found["expert_layer_period"]) == (1, 4)
+
+
+def test_nemotron_has_a_letter_for_each_block():
+    tensors = {
+        "blk.0.ssm_in.weight": (100, 32),
+        "blk.1.attn_q.weight": (32, 32),
+        "blk.2.ffn_gate_inp.weight": (4, 32),
+        "blk.3.ffn_up.weight": (48, 32),
+    }
+    found = written("nemotron_h_moe", MAMBA, tensors).document
+    assert found["hybrid_override_pattern"] == "M*E-"
+    assert (found["intermediate_size"], found["mamba_head_dim"]) == (48, 8)
+
+
+@pytest.mark.parametrize("norm", [False, True])
+def test_falcon_h1_says_whether_there_is_a_norm(norm):
+    tensors = {"blk.0.ssm_norm.weight": (64,)} if norm else {}
+    found = written("falcon-h1", MAMBA, tensors).document
+    assert (found["mamba_rms_norm"], found["mamba_d_ssm"]) == (norm, 64)
+
+
+def test_gemma_3n_has_facts_of_each_block():
+    facts = {
+        "attention.sliding_window_pattern": [True, False],
+        "activation_sparsity_scale": [1.6448534727096558, -math.inf],
+        "feed_forward_length": [48, 96],
+    }
+    tensors = {"per_layer_token_embd.weight": (256, 16), "blk.0.laurel_l.weight": (4, 32)}
+    found = written("gemma3n", facts, tensors).document
+    assert found["layer_types"] == ["sliding_attention", "full_attention"]
+    assert found["activation_sparsity_pattern"] == [0.95, 0.0]
+    assert found["intermediate_size"] == [48, 96]
+    assert (found["vocab_size_per_layer_input"], found["laurel_rank"]) == (256, 4)
+
+
+def test_the_language_model_of_one_that_sees_is_said_to_be_alone():
+    made = written("qwen3vl", {"block_count": 2, "rope.dimension_sections": [1, 1, 2, 0]}, {})
+    assert made.document["model_type"] == "qwen3"
+    assert made.notes == (
+        "config.json describes the language model of Qwen3-VL alone, as qwen3",
+    )
+
+
+def test_a_bias_is_found_in_whatever_block_has_it():
+    found = written("jamba", MAMBA, {"blk.2.ssm_conv1d.bias": (64,)}).document
+    assert (found["mamba_conv_bias"], found["mamba_proj_bias"]) == (True, False)
+
+
+@pytest.mark.parametrize("architecture", ["granitehybrid", "jamba", "nemotron_h", "gemma3n"])
+@pytest.mark.parametrize("odd", [0, -1, "many", 1 << 62, math.nan, [], ["a", None], True])
+def test_odd_facts_are_not_errors(architecture, odd):
+    keys = [*MAMBA, "attention.sliding_window_pattern", "activation_sparsity_scale"]
+    written(architecture, dict.fromkeys(keys, odd), ATTENTION)
