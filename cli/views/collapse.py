@@ -52,14 +52,19 @@ def collapse(
         facts: in which tensors of one row agree.
     """
     alike: dict[Hashable, list[_Tensor]] = {}
-    for tensor in sorted(tensors, key=_natural):
-        stem = _NUMBER.sub("#", tensor.name)
+    for tensor in tensors:
+        # A number becomes `#`, and one that a name has of itself stays two.
+        stem = _NUMBER.sub("#", tensor.name.replace("#", "##"))
         alike.setdefault((stem, facts(tensor)), []).append(tensor)
-    return [row for group in alike.values() for row in _rows(group)]
+    # Numbers alone are compared within a group: parts of all names at once took 90 MiB for
+    # 100 000 of them.
+    groups = [sorted(group, key=_numbers) for group in alike.values()]
+    groups.sort(key=lambda group: _natural(group[0]))
+    return [row for group in groups for row in _rows(group)]
 
 
 def _rows(group: list[_Tensor]) -> list[Row[_Tensor]]:
-    numbers = [tuple(map(int, _NUMBER.findall(tensor.name))) for tensor in group]
+    numbers = [_numbers(tensor) for tensor in group]
     columns = [sorted(set(column)) for column in zip(*numbers, strict=True)]
     # None varies where a malformed manifest names one tensor twice.
     first = next((number for number, column in enumerate(columns) if len(column) > 1), None)
@@ -86,6 +91,10 @@ def _ranges(values: list[int]) -> str:
             runs.append([value])
     shown = (f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
     return "{" + ",".join(shown) + "}"
+
+
+def _numbers(tensor: _Named) -> tuple[int, ...]:
+    return tuple(map(int, _NUMBER.findall(tensor.name)))
 
 
 def _natural(tensor: _Named) -> list[tuple[int, str]]:

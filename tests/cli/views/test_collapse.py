@@ -36,13 +36,17 @@ def rows(*names):
         (["c/0/w", "c/1/w"], [("c/{0-1}/w", 2)]),
         (["l.01.w", "l.1.w"], [("l.1.w", 1), ("l.01.w", 1)]),
         (["l1.w", "l2.w"], [("l1.w", 1), ("l2.w", 1)]),
+        (["l.#.w", "l.1.w", "l.2.w"], [("l.#.w", 1), ("l.{1-2}.w", 2)]),
+        (["#.1", "1.#"], [("#.1", 1), ("1.#", 1)]),
     ],
 )
 def test_rows_are_these(names, expected):
     assert sorted(rows(*names)) == sorted(expected)
 
 
-_names = st.lists(st.sampled_from(["l", "e", "0", "1", "2", "10", "w"]), min_size=1, max_size=4)
+_names = st.lists(
+    st.sampled_from(["l", "#", "##", "0", "1", "2", "10", "w"]), min_size=1, max_size=4
+)
 _tensors = st.lists(
     st.builds(Tensor, _names.map(".".join), st.sampled_from("xy")),
     unique_by=lambda tensor: tensor.name,
