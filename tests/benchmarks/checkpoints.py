@@ -1,9 +1,10 @@
 """Write synthetic BF16 checkpoints that ingot and its peers accept, the same bytes each time.
 
-    python tests/benchmarks/checkpoints.py dense|tuned|moe|small DIRECTORY AMOUNT
+    python tests/benchmarks/checkpoints.py MODEL DIRECTORY AMOUNT
 
-AMOUNT is in bytes of weights at least, for `small` the number of tensors. `tuned` is `dense`
-with every tenth tensor changed. Weights are N(0, 0.02), cut off to BF16.
+AMOUNT is in bytes of weights of BF16 at least, for `small` the number of tensors. `tuned` is
+`dense` with every tenth tensor changed; `pytorch` and the kinds of `gguf` have its shapes, one
+file each. Weights are N(0, 0.02), cut off to BF16, and rounded again where a file has F16.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import os
 import shutil
 import struct
 import sys
+import zipfile
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -23,11 +25,28 @@ from typing import Any, Final
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.importer.formats.pytorch import builders
+
 SHARDS: Final = 3
 BF16: Final = 2
 """Bytes of an element."""
-GGUF_BF16: Final = 30
+GGUF_KINDS: Final = {"F32": 0, "F16": 1, "Q8_0": 8, "BF16": 30}
 GGUF_ALIGNMENT: Final = 32
+GGUF_NAMES: Final = {
+    "model.embed_tokens": "token_embd",
+    "model.norm": "output_norm",
+    "lm_head": "output",
+    "model.layers": "blk",
+    "self_attn.o_proj": "attn_output",
+    "self_attn.": "attn_",
+    "input_layernorm": "attn_norm",
+    "post_attention_layernorm": "ffn_norm",
+    "mlp.": "ffn_",
+    "_proj": "",
+}
+"""What GGUF calls parts of names."""
 NARROW_BELOW: Final = 500_000_000
 """Bytes under which a model has narrow layers, for the harness's own tests."""
 VOCABULARY: Final = {"<|begin|>": 0, "<|end|>": 1, "a": 2, "b": 3}
@@ -37,12 +56,18 @@ Shapes = dict[str, tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What is to be written: the configuration and the shape of each tensor."""
+    """What is to be written.
+
+    Attributes:
+        shapes: of each tensor.
+        changed: which tensors have other weights.
+        form: `safetensors`, `pytorch`, or a kind of GGUF.
+    """
 
     config: dict[str, Any]
     shapes: Shapes
     changed: frozenset[str] = frozenset()
-    is_gguf: bool = False
+    form: str = "safetensors"
 
     @property
     def nbytes(self) -> int:
@@ -103,9 +128,9 @@ def small(tensors: int) -> Checkpoint:
     return Checkpoint(config, dict.fromkeys(names, (32, 64)))
 
 
-def gguf(nbytes: int) -> Checkpoint:
-    """Plan the llama of `dense` in one GGUF file, in BF16."""
-    return replace(dense(nbytes), is_gguf=True)
+def formed(form: str) -> Callable[[int], Checkpoint]:
+    """Plan the llama of `dense` in another form."""
+    return lambda nbytes: replace(dense(nbytes), form=form)
 
 
 MODELS: Final[dict[str, Callable[[int], Checkpoint]]] = {
@@ -113,22 +138,35 @@ MODELS: Final[dict[str, Callable[[int], Checkpoint]]] = {
     "tuned": tuned,
     "moe": moe,
     "small": small,
-    "gguf": gguf,
+    "pytorch": formed("pytorch"),
+    "gguf": formed("BF16"),
+    "gguf-f16": formed("F16"),
+    "gguf-q8_0": formed("Q8_0"),
 }
 
 
 def write(checkpoint: Checkpoint, directory: Path) -> None:
     """Write the checkpoint, unless `directory` has it: it appears whole or not at all."""
-    mark = json.dumps([checkpoint.config, checkpoint.nbytes, len(checkpoint.changed)])
+    mark = json.dumps(
+        [checkpoint.config, checkpoint.nbytes, len(checkpoint.changed), checkpoint.form]
+    )
     if (directory / ".complete").is_file() and (directory / ".complete").read_text() == mark:
         return
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
-    if checkpoint.is_gguf:
+    if checkpoint.form in GGUF_KINDS:
         _write_gguf(checkpoint, directory / "model.gguf")
-        os.sync()
-        (directory / ".complete").write_text(mark)
-        return
+    elif checkpoint.form == "pytorch":
+        _write_pytorch(checkpoint, directory / "pytorch_model.bin")
+        _write_documents(checkpoint, directory)
+    else:
+        _write_shards(checkpoint, directory)
+        _write_documents(checkpoint, directory)
+    os.sync()
+    (directory / ".complete").write_text(mark)
+
+
+def _write_shards(checkpoint: Checkpoint, directory: Path) -> None:
     shards = [f"model-{n:05d}-of-{SHARDS:05d}.safetensors" for n in range(1, SHARDS + 1)]
     names = list(checkpoint.shapes)
     weight_map: dict[str, str] = {}
@@ -136,9 +174,13 @@ def write(checkpoint: Checkpoint, directory: Path) -> None:
         mine = names[number * len(names) // SHARDS : (number + 1) * len(names) // SHARDS]
         _write_shard(checkpoint, mine, directory / shard)
         weight_map |= dict.fromkeys(mine, shard)
+    index = directory / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": weight_map}, indent=1))
+
+
+def _write_documents(checkpoint: Checkpoint, directory: Path) -> None:
     for name, document in {
         "config.json": checkpoint.config,
-        "model.safetensors.index.json": {"weight_map": weight_map},
         "tokenizer.json": _TOKENIZER,
         "tokenizer_config.json": {
             "bos_token": "<|begin|>",
@@ -147,26 +189,84 @@ def write(checkpoint: Checkpoint, directory: Path) -> None:
         },
     }.items():
         (directory / name).write_text(json.dumps(document, indent=1))
-    os.sync()
-    (directory / ".complete").write_text(mark)
+
+
+def _write_pytorch(checkpoint: Checkpoint, path: Path) -> None:
+    """Write what `torch.save` does: a zip of a pickle and of one file for each tensor."""
+    state = {
+        name: builders.tensor(
+            builders.storage(str(number), math.prod(shape), "torch\nBFloat16Storage"),
+            shape=shape,
+            strides=tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape))),
+        )
+        for number, (name, shape) in enumerate(checkpoint.shapes.items())
+    }
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("model/data.pkl", builders.pickled(builders.mapping(**state)))
+        for number, name in enumerate(checkpoint.shapes):
+            archive.writestr(f"model/data/{number}", _weights(checkpoint, name))
+        archive.writestr("model/version", "3\n")
 
 
 def _write_gguf(checkpoint: Checkpoint, path: Path) -> None:
     def text(value: str) -> bytes:
         return struct.pack("<Q", len(value)) + value.encode()
 
-    header = b"GGUF" + struct.pack("<IQQ", 3, len(checkpoint.shapes), 1)
+    config = checkpoint.config
+    facts = {
+        "block_count": config["num_hidden_layers"],
+        "context_length": config["max_position_embeddings"],
+        "embedding_length": config["hidden_size"],
+        "feed_forward_length": config["intermediate_size"],
+        "attention.head_count": config["num_attention_heads"],
+        "attention.head_count_kv": config["num_key_value_heads"],
+    }
+    header = b"GGUF" + struct.pack("<IQQ", 3, len(checkpoint.shapes), 1 + len(facts))
     header += text("general.architecture") + struct.pack("<I", 8) + text("llama")
+    for key, value in facts.items():
+        header += text(f"llama.{key}") + struct.pack("<II", 4, value)
+    kinds = {
+        name: checkpoint.form if len(shape) > 1 or checkpoint.form != "Q8_0" else "F32"
+        for name, shape in checkpoint.shapes.items()
+    }
     end = 0
     for name, shape in checkpoint.shapes.items():
         sides = struct.pack(f"<I{len(shape)}Q", len(shape), *reversed(shape))
-        header += text(name) + sides + struct.pack("<IQ", GGUF_BF16, end)
-        end += -(-math.prod(shape) * BF16 // GGUF_ALIGNMENT) * GGUF_ALIGNMENT
+        header += text(_gguf_name(name)) + sides
+        header += struct.pack("<IQ", GGUF_KINDS[kinds[name]], end)
+        nbytes = int(math.prod(shape) * _BITS[kinds[name]]) // 8
+        end += -(-nbytes // GGUF_ALIGNMENT) * GGUF_ALIGNMENT
     with path.open("wb") as file:
         file.write(header + bytes(-len(header) % GGUF_ALIGNMENT))
         for name in checkpoint.shapes:
-            weights = _weights(checkpoint, name)
+            weights = _as(kinds[name], _weights(checkpoint, name))
             file.write(weights + bytes(-len(weights) % GGUF_ALIGNMENT))
+
+
+def _gguf_name(name: str) -> str:
+    for there, here in GGUF_NAMES.items():
+        name = name.replace(there, here)
+    return name
+
+
+_BITS: Final = {"F32": 32, "F16": 16, "BF16": 16, "Q8_0": 8.5}
+"""Bits of an element."""
+
+
+def _as(kind: str, weights: bytes) -> bytes:
+    """Return weights of BF16 as another kind of GGUF's."""
+    if kind == "BF16":
+        return weights
+    values = (np.frombuffer(weights, "<u2").astype(np.uint32) << 16).view(np.float32)
+    if kind == "F32":
+        return values.tobytes()
+    if kind == "F16":
+        return values.astype("<f2").tobytes()
+    blocks = values.reshape(-1, 32)
+    scales = np.abs(blocks).max(axis=1, keepdims=True) / np.float32(127)
+    codes = np.round(blocks / np.maximum(scales, np.float32(1e-30))).astype(np.int8)
+    made = np.concatenate([scales.astype("<f2").view(np.int8), codes], axis=1)
+    return made.tobytes()
 
 
 def _write_shard(checkpoint: Checkpoint, names: list[str], path: Path) -> None:

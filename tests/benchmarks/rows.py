@@ -16,6 +16,7 @@ from tests.benchmarks.measure import Prepare, run
 from tests.soak.machines import Machines
 
 WRITER: Final = Path(__file__).with_name("ollama_writer.py")
+GGUF: Final = Path(__file__).with_name("gguf_quantizer.py")
 MISTRAL: Final = Path(__file__).with_name("mistralrs_writer.py")
 KIB_PER_TENSOR: Final = 1.5
 """What a tensor may add to the peak, beside the weights' own bound."""
@@ -170,6 +171,17 @@ def writer(*options: str) -> Side:
     ]
 
 
+def gguf_and_mlx(stage: Stage, fresh: Path) -> list[str]:
+    """gguf-py's dequantize, then `mx.quantize`."""
+    python = str(stage.peers / "python")
+    return [python, str(GGUF), str(stage.source), str(fresh / "out")]
+
+
+def create_other(model: str, *options: str) -> Side:
+    """First import of another checkpoint into a fresh store."""
+    return lambda stage, fresh: stage.create(fresh / "store", stage.models / model, *options)
+
+
 def mistralrs(isq: str) -> Side:
     """mistral.rs, which loads the model and writes UQFF of it."""
     return lambda stage, fresh: [
@@ -271,6 +283,9 @@ ROWS: Final = (
     Row("plain-writer", "create", WRITES, create(), writer(), 0.75, 0.5),
     Row("plain-copy", "create", "cp -r and openssl dgst of the copy", create(), copy_and_hash("safetensors"), 0.75, 0.5),
     Row("gguf-copy", "create of a GGUF file", "cp -r and openssl dgst of the copy", create(), copy_and_hash("gguf"), 1.0, 0.8, models=("gguf",)),
+    Row("gguf-int4", "create int4 of Q8_0 GGUF", "gguf-py's dequantize, then mx.quantize", create(*INT4), gguf_and_mlx, 0.1, 0.05, models=("gguf-q8_0",)),
+    Row("gguf-apart", "create --unpack of F16 GGUF", "create of safetensors", create("--unpack"), create_other("dense"), 1.1, 1.0, models=("gguf-f16", "dense")),
+    Row("pytorch", "create of a PyTorch file", "create of safetensors", create(), create_other("dense"), 1.1, 1.0, models=("pytorch", "dense")),
     Row("int4-hash", "create int4", "openssl dgst of the source", create(*INT4), hash_source, 0.8, 0.6),
     Row("verify", "verify", "openssl dgst of the blobs", in_store("verify"), hash_blobs(), 0.6, 0.52),
     Row("export-hf", "export --to hf", COPY, export("hf"), copy_and_hash_blobs(), 0.8, 0.6),

@@ -17,6 +17,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -187,12 +188,16 @@ def _tensors(source: Path) -> int:
     index = source / "model.safetensors.index.json"
     if index.exists():
         return len(json.loads(index.read_bytes())["weight_map"])
+    if (source / "pytorch_model.bin").exists():
+        with zipfile.ZipFile(source / "pytorch_model.bin") as archive:
+            return len(archive.namelist()) - 2
     with (source / "model.gguf").open("rb") as file:
         return int.from_bytes(file.read(16)[8:], "little")
 
 
 def _weights(source: Path) -> int:
-    weights = (*source.glob("*.safetensors"), *source.glob("*.gguf"))
+    kinds = ("*.safetensors", "*.gguf", "*.bin")
+    weights = [path for kind in kinds for path in source.glob(kind)]
     return sum(path.stat().st_size for path in weights)
 
 

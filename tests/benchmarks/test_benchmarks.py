@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from importer.sources.inventory import read_inventory
 from tests.benchmarks import checkpoints, ollama_writer, run
 from tests.benchmarks.measure import (
     MIB,
@@ -154,6 +155,16 @@ def test_a_checkpoint_has_its_size_and_the_same_bytes_each_time(tmp_path, model)
     assert len(weights) == checkpoints.SHARDS
     for path in weights:
         assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes()
+
+
+@pytest.mark.parametrize("model", ["pytorch", "gguf", "gguf-f16", "gguf-q8_0"])
+def test_other_forms_hold_the_weights_of_the_dense_one(tmp_path, model):
+    found = {}
+    for name in ("dense", model):
+        checkpoints.write(checkpoints.MODELS[name](SMALL), tmp_path / name)
+        inventory = read_inventory(tmp_path / name, apart=True)
+        found[name] = {one.name: one.shape for one in inventory.tensors}
+    assert found[model] == found["dense"]
 
 
 def test_a_fine_tune_changes_a_tenth_of_the_tensors(tmp_path):
