@@ -155,5 +155,9 @@ class Rounded:
         return part
 
     def kernels(self, operation: Operation) -> tuple[KernelSpec, ...]:
-        """Return the decoder's."""
-        return self.decoder.kernels(operation)
+        """Return the decoder's, and the one that rounds what it decodes."""
+        own = self.decoder.kernels(operation)
+        if operation is not Operation.DECODE:
+            return own
+        cast = Cast(self.decoder.value_dtype, self.wanted)
+        return (*own, *cast.kernels(Operation.ENCODE))

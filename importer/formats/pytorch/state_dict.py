@@ -116,8 +116,11 @@ class _Search:
 
 
 def _checked(where: str, name: object) -> str:
-    if not isinstance(name, str) or not name or not is_printable(name):
-        message = f"tensor name `{printable(str(name))}` is empty or unprintable"
+    if not isinstance(name, str):
+        shown = f"`{printable(str(name))}`, which is not text"
+        malformed(where, f"the key of a tensor is {shown}", "E_NAME")
+    if not name or not is_printable(name):
+        message = f"tensor name `{printable(name)}` is empty or unprintable"
         malformed(where, message, "E_NAME")
     if len(name.encode()) > limits.TENSOR_NAME_BYTES:
         message = f"`{printable(name)}` is longer than {limits.TENSOR_NAME_BYTES} bytes"

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from importer.codecs.base import Operation, Part
-from importer.codecs.cast import Cast, CastKernel
+from importer.codecs.cast import Cast, CastKernel, Rounded
+from importer.codecs.plain import Plain
 from importer.codecs.runtime import NUMPY, KernelRuntime
 
 KINDS = {"F64": np.float64, "F32": np.uint32, "F16": np.uint16, "BF16": np.uint16}
@@ -224,3 +225,15 @@ def test_a_kernel_that_rounds_otherwise_is_found():
 
     with pytest.raises(ArithmeticError):
         CastKernel("BF16", "F16").check(Wrong)
+
+
+@pytest.mark.parametrize(
+    ("decoder", "wanted", "has_kernel"),
+    [(Plain("F32"), "BF16", True), (Plain("BF16"), "F16", True), (Plain("BF16"), "F32", False)],
+)
+def test_values_that_are_rounded_have_the_kernel_that_rounds(decoder, wanted, has_kernel):
+    # Without it int4 of Q8_0 took 2.3 times the CPU seconds.
+    kernels = Rounded(decoder, wanted).kernels(Operation.DECODE)
+    expected = [CastKernel(decoder.value_dtype, wanted)] if has_kernel else []
+    assert [one for one in kernels if isinstance(one, CastKernel)] == expected
+    assert not Rounded(decoder, wanted).kernels(Operation.ENCODE)

@@ -227,7 +227,7 @@ PICKLES = {
     "a name of a tensor that rings": (mapping(**{"a\x07": tensor()}), "unprintable"),
     "a name of a tensor of 2 KB": (mapping(**{"a" * 2000: tensor()}), "longer than"),
     "no name": (mapping(**{"": tensor()}), "empty"),
-    "a number as name": (b"}(" + number(1) + tensor() + b"u", "empty or unprintable"),
+    "a number as name": (b"}(" + number(1) + tensor() + b"u", "`1`, which is not text"),
 }
 """A pickle, and what the message says."""
 
