@@ -6,7 +6,7 @@ import contextlib
 import errno
 import hashlib
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum, unique
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -69,15 +69,17 @@ class BlobStore:
         seen = self.status(ref.digest)
         return seen is not None and seen.kind is Kind.FILE and seen.size == ref.size
 
-    def is_known_good(self, ref: BlobRef) -> bool:
-        """Return whether a file is there that the memo knows to hold the bytes of `ref`."""
-        seen = self.status(ref.digest)
-        return (
-            seen is not None
-            and seen.kind is Kind.FILE
-            and seen.size == ref.size
-            and self.memo.knows(ref.digest, seen)
-        )
+    def known_good(self, refs: Sequence[BlobRef]) -> list[bool]:
+        """Return for each blob whether the memo knows its file to hold its bytes."""
+        found = [self.status(ref.digest) for ref in refs]
+        there = {
+            ref: seen
+            for ref, seen in zip(refs, found, strict=True)
+            if seen is not None and seen.kind is Kind.FILE and seen.size == ref.size
+        }
+        good = self.memo.knows_each([(ref.digest, seen) for ref, seen in there.items()])
+        known = dict(zip(there, good, strict=True))
+        return [known.get(ref, False) for ref in refs]
 
     def digests(self) -> Iterator[tuple[str, Digest | None, Kind]]:
         """List `blobs/`: each file name, the digest where the name is one, and the kind."""

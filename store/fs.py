@@ -52,9 +52,9 @@ class FileSystem:
         """Open a regular file for reading, without following a link or waiting on a FIFO."""
         return _open_regular(path, os.O_RDONLY)
 
-    def reopen(self, path: Path) -> File:
-        """Open a file that somebody has created, for reading and writing."""
-        return _open_regular(path, os.O_RDWR)
+    def reopen(self, path: Path, *, reads: bool = True) -> File:
+        """Open a file that somebody has created, for writing, and for reading if it `reads`."""
+        return _open_regular(path, os.O_RDWR if reads else os.O_WRONLY)
 
     def write(self, file: File, data: Buffer) -> None:
         """Append all of `data`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from enum import StrEnum, unique
 from typing import NoReturn, TypeAlias, TypeVar
 
 from store import limits
@@ -14,12 +15,23 @@ Json: TypeAlias = bool | int | float | str | list["Json"] | dict[str, "Json"] | 
 _T = TypeVar("_T")
 
 
-class JsonError(ValueError):
-    """The bytes are not JSON that we accept; `code` is a stable word."""
+@unique
+class Fault(StrEnum):
+    """What is wrong with bytes that are not JSON as we accept it."""
 
-    def __init__(self, message: str, code: str = "E_JSON") -> None:
+    SYNTAX = "syntax"
+    UTF8 = "UTF-8"
+    DUPLICATE = "duplicate key"
+    NUMBER = "number"
+    DEPTH = "depth"
+
+
+class JsonError(ValueError):
+    """The bytes are not JSON that we accept; `fault` says why."""
+
+    def __init__(self, message: str, fault: Fault = Fault.SYNTAX) -> None:
         super().__init__(message)
-        self.code = code
+        self.fault = fault
 
 
 def loads(data: bytes, *, floats: bool = False, constants: bool = False) -> Json:
@@ -27,9 +39,8 @@ def loads(data: bytes, *, floats: bool = False, constants: bool = False) -> Json
 
     Args:
         data: the whole document, UTF-8 without a byte order mark.
-        floats: accept numbers with a fraction or an exponent.
-        constants: accept `NaN` and `Infinity`, which configurations of real models hold, and
-            `-0`.
+        floats: accept numbers with a fraction or an exponent, and `-0`, which is one: -0.0.
+        constants: accept `NaN` and `Infinity`, which configurations of real models hold.
 
     Raises:
         JsonError: not UTF-8, malformed, a duplicate key, a number that is not accepted, a
@@ -38,7 +49,8 @@ def loads(data: bytes, *, floats: bool = False, constants: bool = False) -> Json
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise JsonError(f"invalid UTF-8 at byte {error.start}", "E_JSON_UTF8") from error
+        raise JsonError(f"invalid UTF-8 at byte {error.start}", Fault.UTF8) from error
+    parse_int = _float_minus_zero if floats else _not_minus_zero
     parse_float = _reject_float if not floats else None if constants else _finite_float
     try:
         value: Json = json.loads(
@@ -47,17 +59,17 @@ def loads(data: bytes, *, floats: bool = False, constants: bool = False) -> Json
             parse_constant=None if constants else _reject_constant,
             parse_float=parse_float,
             # Only then, because a function in Python for each number takes ten times as long.
-            parse_int=_not_minus_zero if "-0" in text and not constants else None,
+            parse_int=parse_int if "-0" in text else None,
         )
     except JsonError:
         raise
     except RecursionError as error:
         message = f"nested deeper than {limits.JSON_DEPTH}"
-        raise JsonError(message, "E_JSON_DEPTH") from error
+        raise JsonError(message, Fault.DEPTH) from error
     except ValueError as error:
-        # An integer of more than 4300 digits is a ValueError and not a JSONDecodeError.
-        code = "E_JSON" if isinstance(error, json.JSONDecodeError) else "E_JSON_NUMBER"
-        raise JsonError(str(error).split(";")[0], code) from error
+        if isinstance(error, json.JSONDecodeError):
+            raise JsonError(_in_words(error)) from error
+        raise JsonError("an integer of more than 4300 digits", Fault.NUMBER) from error
     if text.count("{") + text.count("[") > limits.JSON_DEPTH:
         _check_depth(value)
     if "\\u" in text:
@@ -93,13 +105,13 @@ def _reject_duplicates(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise JsonError(f"duplicate key `{printable(key)}`", "E_JSON_DUPLICATE")
+                raise JsonError(f"duplicate key `{printable(key)}`", Fault.DUPLICATE)
             seen.add(key)
     return value
 
 
 def _reject_constant(text: str) -> NoReturn:
-    raise JsonError(f"`{text}` is not a JSON number", "E_JSON_NUMBER")
+    raise JsonError(f"`{text}` is not a JSON number", Fault.NUMBER)
 
 
 def _finite_float(text: str) -> float:
@@ -107,6 +119,11 @@ def _finite_float(text: str) -> float:
     if math.isinf(value):  # `1e999` is Infinity in other letters
         _reject_constant(text[:40])
     return value
+
+
+def _float_minus_zero(text: str) -> int | float:
+    # A parameter of -0 has to be written as Go writes it, and 0 is another number.
+    return -0.0 if text == "-0" else int(text)
 
 
 def _not_minus_zero(text: str) -> int:
@@ -117,7 +134,7 @@ def _not_minus_zero(text: str) -> int:
 
 
 def _reject_float(text: str) -> NoReturn:
-    raise JsonError(f"`{text[:40]}` is not an integer", "E_JSON_NUMBER")
+    raise JsonError(f"`{text[:40]}` is not an integer", Fault.NUMBER)
 
 
 def _check_depth(value: Json) -> None:
@@ -126,7 +143,7 @@ def _check_depth(value: Json) -> None:
         level = [child for parent in level for child in _containers(parent)]
         if not level:
             return
-    raise JsonError(f"nested deeper than {limits.JSON_DEPTH}", "E_JSON_DEPTH")
+    raise JsonError(f"nested deeper than {limits.JSON_DEPTH}", Fault.DEPTH)
 
 
 def _containers(value: Json) -> list[Json]:
@@ -137,12 +154,21 @@ def _containers(value: Json) -> list[Json]:
     return []
 
 
+def _in_words(error: json.JSONDecodeError) -> str:
+    """Return what the library says of malformed text, in a sentence of ours."""
+    if not error.doc.strip():
+        return "it is empty, expected JSON"
+    said = error.msg.removesuffix(" at").replace("Expecting", "expected")
+    what = said[:1].lower() + said[1:]
+    return f"not JSON at line {error.lineno}, column {error.colno}: {what}"
+
+
 def _check_surrogates(value: Json) -> None:
     # A lone surrogate parses, and then no print and no file name can hold it.
     try:
         json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError as error:
-        raise JsonError("lone surrogate in a string", "E_JSON_UTF8") from error
+        raise JsonError("lone surrogate in a string", Fault.UTF8) from error
 
 
 def _check_no_float(value: object) -> None:

@@ -62,6 +62,16 @@ def clone(source: int, target: int) -> bool:
     return True
 
 
+def give_back_memory() -> None:
+    """Have the C library give free memory back to the system, where it is glibc.
+
+    It keeps what lies below anything that is still used.
+    """
+    call = _libc("malloc_trim")
+    if call is not None:
+        call(0)
+
+
 def _check(number: int) -> None:
     if number in _FATAL:
         raise OSError(number, os.strerror(number))
@@ -77,6 +87,7 @@ def _libc(name: str) -> Any:  # noqa: ANN401 - ctypes has no narrower type for a
         kinds = {
             "fallocate": (ctypes.c_int, ctypes.c_int, integer, integer),
             "sync_file_range": (ctypes.c_int, integer, integer, ctypes.c_uint),
+            "malloc_trim": (ctypes.c_size_t,),
         }
         call.argtypes = kinds[name]
     return call

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from store.cache_database import CacheDatabase
 from store.digest import Digest
@@ -87,12 +88,20 @@ class Memo:
 
     def knows(self, digest: Digest, status: Status) -> bool:
         """Return whether this very file was seen to hold the bytes of `digest`."""
+        return self.knows_each([(digest, status)])[0]
+
+    def knows_each(self, seen: Sequence[tuple[Digest, Status]]) -> list[bool]:
+        """Return for each of some files whether it was seen to hold the bytes of its digest."""
+        query = "SELECT inode, size, mtime_ns, ctime_ns FROM blob WHERE digest = ?"
         with self._mutex:
-            noted: tuple[object, ...] | None = self._unsaved_blobs.get(digest.hex)
-            if noted is None:
-                query = "SELECT inode, size, mtime_ns, ctime_ns FROM blob WHERE digest = ?"
-                noted = self._database.one(query, (digest.hex,))
-        return noted == _identity(status)
+            names = {digest.hex for digest, _ in seen}
+            noted: dict[str, tuple[object, ...] | None] = {
+                name: self._unsaved_blobs.get(name) for name in sorted(names)
+            }
+            asked = [name for name, identity in noted.items() if identity is None]
+            found = self._database.each(query, [(name,) for name in asked])
+        noted.update(zip(asked, found, strict=True))
+        return [noted[digest.hex] == _identity(status) for digest, status in seen]
 
     def note(self, digest: Digest, status: Status) -> None:
         """Remember that this file holds the bytes of `digest`."""
@@ -133,11 +142,14 @@ class Memo:
 
     def product(self, key: bytes) -> tuple[Digest, int] | None:
         """Return digest and size of the blob that these fingerprints gave, if known."""
+        return self.products([key])[0]
+
+    def products(self, keys: Sequence[bytes]) -> list[tuple[Digest, int] | None]:
+        """Return what `product` returns, of each of `keys`."""
+        query = "SELECT digest, size FROM product WHERE key = ?"
         with self._mutex:
-            row = self._database.one("SELECT digest, size FROM product WHERE key = ?", (key,))
-        # SQLite notices a torn page, but not a flipped bit in a value.
-        found = Digest.from_file_name(f"sha256-{row[0]}") if row else None
-        return (found, row[1]) if row and found and type(row[1]) is int else None
+            rows = self._database.each(query, [(key,) for key in keys])
+        return [_product(row) for row in rows]
 
     def has_product(self, header: bytes) -> bool:
         """Return whether any blob with this header (its SHA-256) was made."""
@@ -240,6 +252,12 @@ class Memo:
             self._database.run("REPLACE INTO measured VALUES (?,?)", self._unsaved_measures)
             self._unsaved_measures.clear()
         self._unsaved_blobs.clear()
+
+
+def _product(row: tuple[Any, ...] | None) -> tuple[Digest, int] | None:
+    # SQLite notices a torn page, but not a flipped bit in a value.
+    found = Digest.from_file_name(f"sha256-{row[0]}") if row else None
+    return (found, row[1]) if row and found and type(row[1]) is int else None
 
 
 def _identity(status: Status) -> BlobIdentity:

@@ -123,6 +123,21 @@ class Store:
         others = (name for name in found if name not in ours and not name.startswith("."))
         return min(others, default=None)
 
+    def check_ours(self) -> None:
+        """Make sure that the root is a store, or may become one, before anything else is done.
+
+        Raises:
+            UsageError: the directory holds something else.
+        """
+        if self._allow_foreign or self.fs.status(self.layout.root) is None:
+            return
+        if name := self.foreign_entry():
+            raise UsageError(
+                f"`{self.layout.root}` is not a store, and does not become one: it has "
+                f"`{printable(name)}`",
+                code="E_STORE_FOREIGN",
+            )
+
     def prepare(self) -> None:
         """Make what a writer needs, durably; a store that is there already is kept.
 
@@ -141,8 +156,7 @@ class Store:
         if not self._allow_unsafe:
             for directory in (root, *self.layout.directories):
                 self._check_safe(directory)
-        if not self._allow_foreign:
-            self._check_ours()
+        self.check_ours()
         layout = self.layout
         for directory in layout.directories:
             if self.fs.status(directory) is None:
@@ -192,14 +206,6 @@ class Store:
         if self.fs.is_shared:
             with contextlib.suppress(OSError):  # there is none, or it is another's
                 os.chmod(self.layout.memo, 0o660)
-
-    def _check_ours(self) -> None:
-        if name := self.foreign_entry():
-            raise UsageError(
-                f"`{self.layout.root}` is not a store, and does not become one: it has "
-                f"`{printable(name)}`",
-                code="E_STORE_FOREIGN",
-            )
 
     def _mkdir(self, directory: Path, mode: int) -> None:
         with contextlib.suppress(FileExistsError):  # another process was first

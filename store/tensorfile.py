@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, NoReturn, cast
 
 from store import limits
 from store.errors import InputError, UnsupportedError
-from store.json import Json, JsonError, dumps, loads, sorted_keys
+from store.json import Fault, Json, JsonError, dumps, loads, sorted_keys
 from store.text import is_printable, printable
 
 ITEM_BITS: Final[Mapping[str, int]] = MappingProxyType(
@@ -175,11 +175,12 @@ def _document(text: bytes, where: str) -> dict[str, Json]:
         document = loads(text, floats=True)
     except JsonError as error:
         codes = {
-            "E_JSON": "E_ST_HEADER_JSON",
-            "E_JSON_UTF8": "E_ST_UTF8",
-            "E_JSON_DUPLICATE": "E_ST_DUPLICATE",
+            Fault.UTF8: "E_ST_UTF8",
+            Fault.DUPLICATE: "E_ST_DUPLICATE",
+            Fault.NUMBER: "E_JSON_NUMBER",
+            Fault.DEPTH: "E_JSON_DEPTH",
         }
-        _bad(where, codes.get(error.code, error.code), f"header is not valid JSON: {error}")
+        _bad(where, codes.get(error.fault, "E_ST_HEADER_JSON"), f"header: {error}")
     if not isinstance(document, dict):
         _bad(where, "E_ST_HEADER_TYPE", "header is not a JSON object")
     if not text.startswith(b"{"):

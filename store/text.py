@@ -48,6 +48,24 @@ def in_bytes(nbytes: int) -> str:
     return f"{size(nbytes)} ({nbytes:,} bytes)" if nbytes >= 1000 else size(nbytes)  # noqa: PLR2004 - as above
 
 
+def parse_size(text: str) -> int | None:
+    """Return the bytes of a size such as 512M, 1.5GiB or 800MB, or None for another text.
+
+    512M and 512MiB are powers of 1024, 512MB is a power of 1000.
+    """
+    import re  # noqa: PLC0415 - few commands read a size
+
+    found = re.fullmatch(_SIZE, text.strip(), re.IGNORECASE | re.ASCII)
+    if found is None:
+        return None
+    number, unit, suffix = (part.upper() for part in found.groups(""))
+    base = 1000 if suffix == "B" else 1024
+    return int(float(number) * base ** " KMGT".index(unit or " "))
+
+
+_SIZE: Final = r"(\d{1,12}(?:\.\d{1,9})?) *(?:([KMGT])(iB?|B)?|B)?"
+
+
 def count(number: int, noun: str) -> str:
     """`1 blob`, `2 blobs`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -172,7 +172,7 @@ class Writer:
         """
         with self._lock.shared():
             self._pin(refs)
-            return [self._blobs.is_known_good(ref) for ref in refs]
+            return self._blobs.known_good(refs)
 
     def put(self, data: bytes) -> tuple[BlobRef, CommitOutcome]:
         """Put a small blob into the store; return what it is and what became of it."""

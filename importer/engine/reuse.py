@@ -13,6 +13,7 @@ from importer.codecs.transcode import Copy
 from importer.planning.plan import FilePlan, Job, Plan
 from importer.sources.file import Extent, SourceFile
 from store import BlobRef, Store
+from store.digest import Digest
 from store.memo import Pieces, SourceIdentity
 from store.status import Status
 
@@ -88,13 +89,20 @@ class Reuse:
             known = {f.path: self._memo.pieces(f.location, identity_of(f)) for f in self._files}
         if not any(known.values()):
             return [None for _ in jobs]
-        return [self._present(job, known) for job in jobs]
+        noted = [(job, self._noted(job, known)) for job in jobs]
+        keys = [_key(self._form(job), found) for job, found in noted if found is not None]
+        products = iter(self._memo.products(keys))
+        refs = [
+            None if found is None else _product_of(job, next(products)) for job, found in noted
+        ]
+        good = iter(self._store.blobs.known_good([ref for ref in refs if ref is not None]))
+        return [ref if ref is not None and next(good) else None for ref in refs]
 
-    def _present(self, job: Job, known: Mapping[str, Pieces]) -> BlobRef | None:
+    def _noted(self, job: Job, known: Mapping[str, Pieces]) -> list[Fingerprint] | None:
+        """Return the fingerprints of all of a job's sources, or None if one is not known."""
         noted = [known.get(file.path, {}).get((at, size)) for file, at, size in extents_of(job)]
         found = [Fingerprint(digest) for digest in noted if digest is not None]
-        ref = self.look_up(job, found) if len(found) == len(noted) else None
-        return ref if ref is not None and self._store.blobs.is_known_good(ref) else None
+        return found if len(found) == len(noted) else None
 
     def expects(self, job: Job) -> bool:
         """Whether it is worth reading a job's source to see if its blob was made before."""
@@ -102,9 +110,7 @@ class Reuse:
 
     def look_up(self, job: Job, fingerprints: Sequence[Fingerprint]) -> BlobRef | None:
         """Return the blob that these fingerprints of a job's sources gave before, or None."""
-        found = self._memo.product(_key(self._form(job), fingerprints))
-        # A plan knows every size: one of another size is not of this plan.
-        return BlobRef(*found) if found is not None and found[1] == job.nbytes else None
+        return _product_of(job, self._memo.product(_key(self._form(job), fingerprints)))
 
     def note(self, job: Job, fingerprints: Sequence[Fingerprint], ref: BlobRef) -> None:
         """Remember what a job gave."""
@@ -135,6 +141,11 @@ class Reuse:
             for transcoder in transcoders:
                 form.update(_text(transcoder, allows=self._allows_nonfinite))
         return form.digest()
+
+
+def _product_of(job: Job, found: tuple[Digest, int] | None) -> BlobRef | None:
+    # A plan knows every size: one of another size is not of this plan.
+    return BlobRef(*found) if found is not None and found[1] == job.nbytes else None
 
 
 @functools.lru_cache(4096)

@@ -13,7 +13,9 @@ from importer.codecs.transcode import Recode
 from importer.engine.chunks import Chunk, cut_source
 from importer.engine.reader import ChunkReader
 from importer.sources.tensor import SourceTensor
+from store.errors import UnsupportedError
 from store.tensorfile import elements
+from store.text import printable
 
 if TYPE_CHECKING:
     from importer.codecs.statistics import Codes, Histogram, Moments, Values
@@ -50,10 +52,14 @@ def statistics_of(tensor: SourceTensor) -> Statistics:
     runtime = prepare(dict.fromkeys(decoder.kernels(Operation.DECODE), nbytes), lambda: None)
     spec = stored_type(decoder)
     moments, codes = Moments(), None if spec is None else Codes.of(spec)
-    for chunk, arrays, values in _pieces(tensor, runtime):
-        moments.add(values)
-        if codes is not None and chunk.elements:
-            codes.add(arrays, values)
+    try:
+        for chunk, arrays, values in _pieces(tensor, runtime):
+            moments.add(values)
+            if codes is not None and chunk.elements:
+                codes.add(arrays, values)
+    except UnsupportedError as error:
+        error.args = (f"`{printable(tensor.name)}`: {error}",)
+        raise
     histogram = Histogram.of(moments)
     if moments.count:
         for _, _, values in _pieces(tensor, runtime):

@@ -10,7 +10,7 @@ from typing import Final
 from importer.codecs.metrics import Deviation
 from store import limits
 from store.errors import IntegrityError
-from store.json import Json, JsonError, loads
+from store.json import Json, loads
 
 _KEYS: Final = (
     "elements",
@@ -60,32 +60,43 @@ def quality_bytes(found: Sequence[Quality]) -> bytes:
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def read_quality(data: bytes) -> list[Quality]:
+class _MalformedError(ValueError):
+    """A document is not a report."""
+
+
+def read_quality(data: bytes, where: str = "the blob") -> list[Quality]:
     """Read a report.
+
+    Args:
+        where: what an error calls it.
 
     Raises:
         IntegrityError: the data is not a report.
     """
     try:
-        document = loads(data, floats=True)
-    except JsonError as error:
-        raise _not_a_report(str(error)) from error
+        return list(map(_quality, _rows(loads(data, floats=True))))
+    except ValueError as error:  # as JsonError is
+        message = f"{where} is not a report of quality: {error}"
+        raise IntegrityError(message, code="E_QUALITY") from error
+
+
+def _rows(document: Json) -> list[Json]:
     if not isinstance(document, dict) or document.get("schema") != _SCHEMA:
-        raise _not_a_report(f"its schema is not `{_SCHEMA}`")
+        raise _MalformedError(f"its schema is not the expected `{_SCHEMA}`")
     rows = document.get("tensors")
     if not isinstance(rows, list):
-        raise _not_a_report("it has no list `tensors`")
-    return list(map(_quality, rows))
+        raise _MalformedError("it has no list `tensors`")
+    return rows
 
 
 def _quality(row: Json) -> Quality:
     if not isinstance(row, dict):
-        raise _not_a_report("a tensor is not an object")
+        raise _MalformedError("a tensor is not an object")
     name, kind, shape = row.get("name"), row.get("type"), row.get("shape")
     if not (isinstance(name, str) and isinstance(kind, str) and isinstance(shape, list)):
-        raise _not_a_report("a tensor has no `name`, `type` and `shape`")
+        raise _MalformedError("a tensor has no `name`, `type` and `shape`")
     if len(shape) > limits.RANK:
-        raise _not_a_report(f"a shape has more than {limits.RANK} dimensions")
+        raise _MalformedError(f"a shape has more than {limits.RANK} dimensions")
     lengths = tuple(_count(length) for length in shape)
     if not any(key in row for key in _KEYS):
         return Quality(name, kind, lengths, None)
@@ -100,20 +111,20 @@ def _quality(row: Json) -> Quality:
         zeroed=_count(row.get("zeroed")),
     )
     if max(deviation.clipped, deviation.zeroed) > deviation.elements:
-        raise _not_a_report("a tensor has fewer elements than were clipped or zeroed")
+        raise _MalformedError("a tensor has fewer elements than were clipped or zeroed")
     return Quality(name, kind, lengths, deviation)
 
 
 def _count(value: Json) -> int:
     if type(value) is int and 0 <= value <= limits.DIMENSION:
         return value
-    raise _not_a_report("a number of elements is not one")
+    raise _MalformedError("a number of elements is not one")
 
 
 def _sum(value: Json) -> float:
     if (number := _number(value)) >= 0:
         return number
-    raise _not_a_report("a sum of squares is negative")
+    raise _MalformedError("a sum of squares is negative")
 
 
 def _number(value: Json) -> float:
@@ -124,8 +135,4 @@ def _number(value: Json) -> float:
         and abs(value) <= _LARGEST
     ):
         return float(value)
-    raise _not_a_report("a measure is not a number, or too large")
-
-
-def _not_a_report(why: str) -> IntegrityError:
-    return IntegrityError(f"this is not a report of quality: {why}", code="E_QUALITY")
+    raise _MalformedError("a measure is not a number, or too large")

@@ -34,6 +34,32 @@ def test_a_row_is_found_by_whoever_opens_the_file(database, path):
     other.disconnect()
 
 
+@pytest.mark.parametrize("count", [0, 1, 256, 600])
+def test_many_questions_are_answered_in_their_order(database, count):
+    database.run(INSERT, [(str(number), number) for number in range(0, 600, 2)], create=True)
+
+    found = database.each(QUERY, [(str(number),) for number in range(count)])
+
+    assert found == [None if number % 2 else (number,) for number in range(count)]
+
+
+def test_who_asks_much_keeps_nobody_from_writing(database, path):
+    database.run(INSERT, [("a", 1), ("b", 2)], create=True)
+    database.each(QUERY, [("a",), ("b",)])
+    other = CacheDatabase(path, SCHEMA, 1)
+
+    other.run(INSERT, [("c", 3), ("d", 4)])
+
+    assert database.each(QUERY, [("c",), ("d",)]) == [(3,), (4,)]
+    other.disconnect()
+
+
+def test_what_a_database_that_failed_was_asked_is_not_known(database, path):
+    path.write_bytes(b"not a database, " * 1000)
+
+    assert database.each(QUERY, [("a",), ("b",)]) == [None, None]
+
+
 def test_asking_makes_no_file(database, path):
     assert database.one(QUERY, ("a",)) is None
     assert not path.exists()

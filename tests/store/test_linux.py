@@ -87,3 +87,17 @@ def test_reserved_space_is_no_content(tmp_path):
         linux.reserve(file.fileno(), 5000)
 
     assert (tmp_path / "x").stat().st_size == 0
+
+
+def test_free_memory_is_given_back(kernel):
+    made = kernel()
+
+    linux.give_back_memory()
+
+    assert made.calls == 1
+
+
+def test_where_the_library_keeps_its_memory_nothing_happens(monkeypatch):
+    monkeypatch.setattr(linux, "_libc", lambda _: None)
+
+    linux.give_back_memory()

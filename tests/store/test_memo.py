@@ -114,6 +114,21 @@ def test_many_notes_are_saved_on_the_way(memo, path):
     other.close()
 
 
+def test_many_are_asked_at_once_in_any_order(memo):
+    noted = [digest_of(number.to_bytes(2, "big")) for number in range(600)]
+    for digest in noted[::2]:  # of which some are saved, and some wait
+        memo.note(digest, SEEN)
+        memo.note_product(digest.hex.encode(), b"header", digest, 5)
+    asked = [*reversed(noted), noted[0]]
+
+    known = memo.knows_each([(digest, SEEN) for digest in asked])
+    memo.save()
+    products = memo.products([digest.hex.encode() for digest in asked])
+
+    assert known == [digest in noted[::2] for digest in asked]
+    assert products == [(digest, 5) if digest in noted[::2] else None for digest in asked]
+
+
 @pytest.mark.parametrize("inode", [2**63 - 1, 2**63, 2**64 - 1])
 def test_a_file_with_a_large_inode_is_known(memo, inode):
     # Some network and user-space file systems use all 64 bits.

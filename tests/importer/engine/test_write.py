@@ -8,12 +8,12 @@ import threading
 
 import pytest
 
-from importer.engine import workers
+from importer.engine import workers, write
 from importer.events import BlobDone, Wrote
 from importer.pipeline import import_model, plan_import
 from importer.request import ImportRequest
 from importer.sources.inventory import read_inventory
-from store import CommitOutcome, ModelName, Store
+from store import CommitOutcome, ModelName, Store, linux
 from store.errors import InputError, StorageError
 from tests.importer.builders import MODELS, blobs, create, model
 
@@ -45,6 +45,17 @@ def test_every_blob_has_the_bytes_that_were_planned(store, source):
     for job, done in zip(jobs, written, strict=True):
         assert done.ref.size == job.nbytes
         assert store.blobs.path(done.ref.digest).stat().st_size == job.nbytes
+
+
+@pytest.mark.parametrize(("many", "expected"), [(5, 1), (1000, 0)])
+def test_what_a_large_plan_took_is_given_back_once(store, source, monkeypatch, many, expected):
+    asked = []
+    monkeypatch.setattr(write, "_MANY", many)
+    monkeypatch.setattr(linux, "give_back_memory", lambda: asked.append(True))
+
+    run(store, source)
+
+    assert len(asked) == expected
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 16, 100])

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import tracemalloc
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -350,3 +351,30 @@ def test_an_import_that_reuses_everything_needs_no_arithmetic(store, source):
     )
 
     assert done.stdout == "[]\n"
+
+
+def test_kept_and_quantized_tensors_take_turns_the_largest_first(tmp_path, store, monkeypatch):
+    def at_once(work):
+        done = Future()
+        done.set_result(work())
+        return done
+
+    monkeypatch.setattr(schedule, "aside", at_once)
+    kept = {f"{n}.norm": weights(n, 24 * 64 * n) for n in range(1, 6)}
+    quantized = {f"{n}.up_proj.weight": weights(n, 24, 64 * n) for n in range(1, 6)}
+    plan = plan_of(store, model(tmp_path / "m", kept | quantized))
+    begun = []
+
+    def listen(event):
+        if isinstance(event, Wrote) and event.blob not in begun:
+            begun.append(event.blob)
+
+    carry_out(store, plan, 1, listen)
+
+    sizes = {job.name: job.nbytes for job in plan.jobs}
+    made = [name for name in begun if name in kept or name in quantized]
+    assert len(made) == len(kept | quantized)
+    assert made == sorted(made, key=lambda name: -sizes[name])
+    assert [name in kept for name in made] != sorted(
+        (name in kept for name in made), reverse=True
+    )

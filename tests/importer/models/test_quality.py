@@ -180,7 +180,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("case", HOSTILE)
 def test_what_is_no_report_is_refused(case):
-    with pytest.raises(IntegrityError, match="this is not a report of quality"):
+    with pytest.raises(IntegrityError, match="the blob is not a report of quality"):
         read_quality(HOSTILE[case])
 
 
