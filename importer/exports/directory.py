@@ -75,13 +75,22 @@ class ExportDirectory:
         assert self._path is not None, "entered, and not published"
         return self._path
 
-    def make(self, path: str, nbytes: int, known: Iterable[tuple[int, bytes]] = ()) -> None:
+    def make(
+        self,
+        path: str,
+        nbytes: int,
+        known: Iterable[tuple[int, bytes]] = (),
+        *,
+        is_shared: bool = False,
+    ) -> None:
         """Make a file of a size, with what is known of it.
 
         Args:
             path: relative, checked to be safe.
             nbytes: of the whole file.
             known: offsets and the bytes that are there.
+            is_shared: whether other machines write to it: then it has its size at once, as
+                none of them is to guess where it ends.
         """
         target = self._target(path)
         self._make_directories(target.parent)
@@ -89,6 +98,8 @@ class ExportDirectory:
         try:
             if nbytes >= _WORTH_RESERVING:
                 self.fs.reserve(file, nbytes)
+            if is_shared and nbytes:
+                self.fs.write_at(file, b"\0", nbytes - 1)
             for offset, data in known:
                 self.fs.write_at(file, data, offset)
         finally:

@@ -47,6 +47,7 @@ class ExportRequest:
         variant: of the weights of a directory, or None.
         threads: that work, if `max_memory`, in bytes, suffices for so many.
         strict: refuse a plan in which something is lost.
+        scheduler: address of a Dask cluster whose workers fill the files, or None.
     """
 
     source: Source
@@ -57,6 +58,7 @@ class ExportRequest:
     threads: int = 1
     max_memory: int | None = None
     strict: bool = False
+    scheduler: str | None = None
 
 
 class PlannedExport(NamedTuple):
@@ -152,7 +154,14 @@ def export_model(
         telling_room(fs, place.parent, sizes, "export"),
         ExportDirectory(fs, place) as directory,
     ):
-        write_export(write, directory, threads, listen, hashed=planned.documents)
+        write_export(
+            write,
+            directory,
+            threads,
+            listen,
+            hashed=planned.documents,
+            scheduler=request.scheduler,
+        )
         for file in write.sources:
             if not file.is_blob and not is_unchanged(file):
                 changed(file)

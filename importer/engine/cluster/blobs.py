@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 from importer.codecs.base import KernelSpec
 from importer.codecs.runtime import NUMPY
+from importer.engine.cluster.reports import Teller
 from importer.engine.cluster.site import Site
 from importer.engine.committer import Committer
 from importer.engine.make import (
@@ -74,7 +73,7 @@ def make_batch(session: Session, batch: Batch) -> tuple[Stored, ...]:
         writer = held.enter_context(store.writing(_purpose(session)))
         needs = any(kernels_of(plan) for _, plan in batch)
         runtime = site.runtime(session.kernels, session.folder) if needs else NUMPY
-        teller = _Teller(site.tell, session)
+        teller = Teller(site.tell, session.folder, session.interval)
 
         def commit(job: MakeJob, made: Made) -> None:
             try:
@@ -108,32 +107,6 @@ def read_batch(
         return tuple(
             (number, fingerprint_sources(plan, session.seed, workers)) for number, plan in batch
         )
-
-
-class _Teller:
-    """Tells now and then how far the blobs of one task are."""
-
-    def __init__(self, tell: Callable[[dict[str, object]], None], session: Session) -> None:
-        self._tell, self._session = tell, session
-        self._fresh: dict[int, int] = {}
-        self._next = time.monotonic() + session.interval
-
-    def of(self, number: int) -> Callable[[int], None]:
-        """Return what is to be called with the bytes of one blob that were written."""
-        total = 0
-
-        def wrote(nbytes: int) -> None:
-            nonlocal total
-            total += nbytes
-            self._fresh[number] = total
-            if (now := time.monotonic()) >= self._next:
-                # All so far, so that nothing counts twice when a blob is made a second time.
-                so_far = [list(item) for item in self._fresh.items()]
-                self._tell({"session": self._session.folder, "so_far": so_far})
-                self._next = now + self._session.interval
-                self._fresh.clear()
-
-        return wrote
 
 
 def _opened(session: Session) -> Store:

@@ -218,8 +218,7 @@ class Cluster:
             if self._client.status == "running" and not is_lost:
                 raise
             raise NetworkError(
-                f"the connection to the scheduler at `{printable(self._address)}` was lost; "
-                "what is made is kept",
+                f"the connection to the scheduler at `{printable(self._address)}` was lost",
                 code="E_CLUSTER_LOST",
             ) from error
 
@@ -238,7 +237,7 @@ def _compare(kind: str, address: str, host: str, there: dict[str, str]) -> None:
 
 def _refuse(kind: str, address: str, host: str, what: str, code: str) -> NoReturn:
     where = f"{kind} {printable(address)}" + (f" on {printable(host)}" if host else "")
-    raise UsageError(f"{where} {printable(what)}; no blob was begun there", code=code)
+    raise UsageError(f"{where} {printable(what)}; nothing was begun there", code=code)
 
 
 def _cancelled() -> type[BaseException]:

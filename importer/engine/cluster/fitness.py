@@ -20,33 +20,50 @@ class View(NamedTuple):
     """What every machine has to see: values that any version can read.
 
     Attributes:
-        store: the root.
-        folder: of a writer in its `tmp/`; no other store has one of that name.
+        kind: what is written to: a store, or a directory.
+        root: its path.
+        folder: in it, of the writer; nothing else has one of that name.
+        written: paths in it that workers write to.
         files: of the source: path, size and mtime; 0 for a blob, which may be written again.
     """
 
-    store: str
+    kind: str
+    root: str
     folder: str
+    written: list[str]
     files: list[tuple[str, int, int]]
 
     @classmethod
-    def of(cls, root: Path, folder: str, files: Iterable[SourceFile]) -> View:
+    def of_store(cls, root: Path, folder: str, files: Iterable[SourceFile]) -> View:
         """Return what the machine sees that planned an import."""
-        seen = [
-            (str(file.location), file.size, 0 if file.is_blob else file.identity.mtime_ns)
-            for file in files
-        ]
-        return cls(str(root), folder, seen)
+        return cls("store", str(root), f"tmp/{folder}", ["tmp", "blobs"], _seen(files))
+
+    @classmethod
+    def of_directory(cls, folder: Path, files: Iterable[SourceFile]) -> View:
+        """Return what the machine sees that planned to fill a directory."""
+        name = folder.name
+        return cls("directory", str(folder.parent), name, [name], _seen(files))
 
 
-def look(store: str, folder: str, files: list[tuple[str, int, int]]) -> dict[str, Any]:
+def _seen(files: Iterable[SourceFile]) -> list[tuple[str, int, int]]:
+    """Return what is seen of files; those that stand nowhere are made anywhere."""
+    in_order = sorted((file for file in files if file.maker is None), key=lambda one: one.path)
+    return [
+        (str(file.location), file.size, 0 if file.is_blob else file.identity.mtime_ns)
+        for file in in_order
+    ]
+
+
+def look(
+    kind: str, root: str, folder: str, written: list[str], files: list[tuple[str, int, int]]
+) -> dict[str, Any]:
     """Look around on a worker, for the fields of a `View`.
 
     Returns:
         `host`; `versions` by name; `problem`, which is a sentence, or empty.
     """
     problems = (_wrong_file(*file) for file in files)
-    problem = _wrong_store(store, folder) or next(filter(None, problems), "")
+    problem = _wrong_place(kind, root, folder, written) or next(filter(None, problems), "")
     return {"host": platform.node(), "versions": versions(), "problem": problem}
 
 
@@ -57,14 +74,14 @@ def versions() -> dict[str, str]:
     return {**packages, "codecs": str(REVISION), "python": python}
 
 
-def _wrong_store(root: str, folder: str) -> str:
-    store = Path(root)
-    if not store.is_dir():
-        return f"the store `{root}` is not there"
-    if not (store / "tmp" / folder).is_dir():
-        return f"`{root}` is another store there, without `tmp/{folder}`"
-    if not all(os.access(store / name, os.W_OK | os.X_OK) for name in ("tmp", "blobs")):
-        return f"the store `{root}` cannot be written there"
+def _wrong_place(kind: str, root: str, folder: str, written: list[str]) -> str:
+    place = Path(root)
+    if not place.is_dir():
+        return f"the {kind} `{root}` is not there"
+    if not (place / folder).is_dir():
+        return f"`{root}` is another {kind} there, without `{folder}`"
+    if not all(os.access(place / name, os.W_OK | os.X_OK) for name in written):
+        return f"the {kind} `{root}` cannot be written there"
     return ""
 
 

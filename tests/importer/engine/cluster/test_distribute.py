@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from importer.engine.cluster import distribute
-from importer.engine.cluster.distribute import MOST, SMALLEST, batches
+from importer.engine.cluster import batches as batching
+from importer.engine.cluster import reports
+from importer.engine.cluster.batches import LARGEST, MOST, SMALLEST, batches
 from importer.engine.ledger import Ledger
 from importer.events import BlobDone, Distributed, Planned, Wrote
 from importer.recipes.options import parse_options
@@ -48,6 +49,10 @@ def alone(tmp_path):
         yield store
 
 
+def nbytes_of(job):
+    return job.nbytes
+
+
 def eventually(holds):
     """Wait for what workers do when they are told, which is soon."""
     for _ in range(500):
@@ -61,9 +66,12 @@ def is_let_go(store):
     return eventually(lambda: not list(store.layout.tmp.iterdir()))
 
 
-@given(st.lists(st.integers(0, 3 * SMALLEST), max_size=30))
-def test_batches_have_every_job_once_the_largest_first_and_are_no_smaller_than_they_must(sizes):
-    made = list(batches((number, Sized(size)) for number, size in enumerate(sizes)))
+@given(st.lists(st.integers(0, 3 * SMALLEST), max_size=30), st.sampled_from([1, 2, 100]))
+def test_batches_have_every_job_once_the_largest_first_and_are_no_smaller_than_they_must(
+    sizes, threads
+):
+    jobs = ((number, Sized(size)) for number, size in enumerate(sizes))
+    made = list(batches(jobs, nbytes_of, threads))
 
     nbytes = [sum(job.nbytes for _, job in batch) for batch in made]
     flat = [job.nbytes for batch in made for _, job in batch]
@@ -71,11 +79,21 @@ def test_batches_have_every_job_once_the_largest_first_and_are_no_smaller_than_t
     assert flat == sorted(sizes, reverse=True)
     assert all(total >= SMALLEST for total in nbytes[:-1])
     for batch in made:
-        assert sum(job.nbytes for _, job in batch[:-1]) < SMALLEST
+        enough = max(SMALLEST, min(LARGEST, sum(sizes) // (8 * threads)))
+        assert sum(job.nbytes for _, job in batch[:-1]) < enough
+
+
+@pytest.mark.parametrize(
+    ("gigabytes", "threads", "tasks"), [(1, 2, 16), (4, 2, 16), (4, 100, 64), (64, 2, 256)]
+)
+def test_each_thread_has_some_tasks_of_a_size_that_is_worth_it(gigabytes, threads, tasks):
+    jobs = ((number, Sized(16 << 20)) for number in range(gigabytes * 64))
+
+    assert len(list(batches(jobs, nbytes_of, threads))) == tasks
 
 
 def test_a_batch_of_tiny_blobs_has_an_end():
-    made = list(batches((number, Sized(1)) for number in range(MOST + 1)))
+    made = list(batches(((number, Sized(1)) for number in range(MOST + 1)), nbytes_of, 1))
 
     assert [len(batch) for batch in made] == [MOST, 1]
 
@@ -140,7 +158,7 @@ def test_a_stored_model_is_quantized_by_a_cluster(address, store, alone):
 @pytest.mark.parametrize("smallest", [1, 5000])
 def test_how_jobs_are_batched_changes_no_byte(address, tmp_path, source, smallest, monkeypatch):
     stores = [Store(tmp_path / name) for name in ("store", "alone")]
-    monkeypatch.setattr(distribute, "SMALLEST", smallest)
+    monkeypatch.setattr(batching, "SMALLEST", smallest)
 
     for store, scheduler in zip(stores, (address, None), strict=True):
         create(store, source, scheduler=scheduler)
@@ -164,8 +182,8 @@ def test_events_are_those_of_a_local_import(address, store, alone, source):
 
 
 def test_what_workers_tell_meanwhile_counts_once(address, store, source, monkeypatch):
-    monkeypatch.setattr(distribute, "_INTERVAL", 0)
-    monkeypatch.setattr(distribute, "_REPORTS", 10**9)
+    monkeypatch.setattr(reports, "_INTERVAL", 0)
+    monkeypatch.setattr(reports, "_REPORTS", 10**9)
     heard = []
 
     create(store, source, scheduler=address, listen=heard.append)
@@ -223,7 +241,7 @@ def test_gc_beside_it_takes_nothing_that_a_worker_or_the_client_holds(
     address, store, alone, source, monkeypatch
 ):
     create(alone, source)
-    monkeypatch.setattr(distribute, "SMALLEST", 1)
+    monkeypatch.setattr(batching, "SMALLEST", 1)
     adopt, removed = Ledger.adopt, []
 
     def collect_first(*args):
@@ -255,7 +273,7 @@ def test_a_value_that_cannot_be_held_is_the_error_of_a_local_import(address, sto
 def test_an_interrupt_stops_workers_and_what_was_done_is_kept(
     address, store, source, monkeypatch
 ):
-    monkeypatch.setattr(distribute, "SMALLEST", 1)
+    monkeypatch.setattr(batching, "SMALLEST", 1)
     done = []
 
     def interrupt(event):

@@ -62,7 +62,7 @@ def view(tmp_path):
     (tmp_path / "store" / "tmp" / "writer").mkdir(parents=True)
     (tmp_path / "store" / "blobs").mkdir()
     (tmp_path / "weights").write_bytes(b"12345")
-    return View.of(tmp_path / "store", "writer", [find("weights", tmp_path / "weights")])
+    return View.of_store(tmp_path / "store", "writer", [find("weights", tmp_path / "weights")])
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_tasks_share_the_threads_of_their_worker(client):
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"store": "/nowhere"}, "the store `/nowhere` is not there"),
+        ({"root": "/nowhere"}, "the store `/nowhere` is not there"),
         ({"folder": "other"}, "is another store"),
         ({"files": [("/nowhere/weights", 5, 0)]}, "No such file"),
     ],
