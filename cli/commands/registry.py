@@ -10,10 +10,11 @@ from cli.commands.options import (
     InitOpt,
     JsonOpt,
     ModelArg,
+    NoClobberOpt,
     ProgressOpt,
     StoreOpt,
     existing_store,
-    open_store,
+    store_to_fill,
 )
 from cli.views.progress_style import Style
 
@@ -70,16 +71,17 @@ def push(
     from importer.registry.push import push as pushed
     from importer.registry.reference import Reference
     from store.errors import UsageError
-    from store.names import DEFAULT_HOST
+    from store.names import DEFAULT_HOST, DEFAULT_NAMESPACE
 
     place = Reference.parse(reference) if reference else None
     check_text(name)
     opened = existing_store(store)
     model = get_model(opened, name)
     place = place or Reference.of(model.name)
-    if not reference and place.host == DEFAULT_HOST:
+    is_default = (place.host, model.name.namespace) == (DEFAULT_HOST, DEFAULT_NAMESPACE)
+    if not reference and is_default:
         message = f"the name `{model.name}` does not say to which registry"
-        hint = f"`ingot push {name} HOST/NAMESPACE/MODEL:TAG`, or let `ollama` push to its own"
+        hint = f"`ingot push {name} HOST/NAMESPACE/MODEL:TAG`, or USER/MODEL of Ollama's own"
         raise UsageError(message, code="E_REGISTRY_PLACE", hint=hint)
     if place.digest is not None:
         message = f"`{place}` has a digest, expected a tag"
@@ -112,6 +114,7 @@ def pull(
         ),
     ] = "",
     insecure: InsecureOpt = False,
+    no_clobber: NoClobberOpt = False,
     dry_run: DryRunOpt = False,
     init: InitOpt = False,
     progress: ProgressOpt = Style.AUTO,
@@ -143,12 +146,14 @@ def pull(
         hint = f"`ingot pull {place} NAME`"
         raise UsageError(message, code="E_REGISTRY_NAME", hint=hint)
     manner = Manner(insecure=insecure)
-    with open_store(store, may_init=init) as opened:
+    with store_to_fill(store, may_init=init) as opened:
+        if no_clobber:
+            opened.catalog.check_free(target)
         if dry_run:
             planned = plan_pull(place, target, opened, manner)
         else:
             with listening(progress, (PULLING,)) as listen:
-                planned = pulled(place, target, opened, listen, manner)
+                planned = pulled(place, target, opened, listen, manner, clobber=not no_clobber)
     if json:
         out_json("pull", pull_document(planned, dry_run=dry_run))
     elif dry_run:

@@ -149,18 +149,11 @@ class Authorization:
             parts = urlsplit(realm)
         except ValueError as error:
             raise odd_answer(host, f"it sends for a token to `{realm}`") from error
-        if parts.scheme == "https" or (parts.scheme == "http" and is_plain):
-            pass
-        elif host == DEFAULT_HOST:
-            raise AuthError(
-                f"the registry `{host}` knows its users by a key that only `ollama` has",
-                code="E_REGISTRY_KEY",
-                hint="Pull what is public, or let `ollama` push and pull: it serves this store",
-            )
-        else:
+        is_safe = parts.scheme == "https" or (parts.scheme == "http" and is_plain)
+        if not is_safe or not parts.hostname or "@" in parts.netloc:
             raise odd_answer(host, f"it sends for a token to `{realm}`")
-        if not parts.hostname or "@" in parts.netloc:
-            raise odd_answer(host, f"it sends for a token to `{realm}`")
+        if host == DEFAULT_HOST and found is None:
+            return self._signed(realm, parameters)
         scopes = list(dict.fromkeys((*self._scopes, *parameters.get("scope", "").split())))
         common = {"service": parameters["service"]} if parameters.get("service") else {}
         if found is not None and found.identity_token:
@@ -175,6 +168,16 @@ class Authorization:
         if found is None:
             return TokenRequest(realm, query, None, None)
         return TokenRequest(realm, query | {"account": found.user}, None, found.basic)
+
+    def _signed(self, realm: str, parameters: Mapping[str, str]) -> TokenRequest:
+        """Return what Ollama's registry is asked: it knows its users by a key."""
+        from importer.registry.ollama_key import HOSTS, Signed  # noqa: PLC0415 - seldom
+
+        if urlsplit(realm).hostname not in HOSTS:
+            raise odd_answer(self._reference.host, f"it sends for a token to `{realm}`")
+        scopes = parameters.get("scope", "").split() or self._scopes
+        signed = Signed(realm, parameters.get("service", ""), scopes)
+        return TokenRequest(signed.address, {}, None, signed.header)
 
 
 def rejected(host: str) -> AuthError:

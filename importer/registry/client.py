@@ -11,14 +11,14 @@ from urllib.parse import urljoin, urlsplit, urlunsplit
 
 from importer.http.ranges import TRIES, Patience, UnreachableError
 from importer.registry.authorization import Authorization, TokenRequest, rejected
-from importer.registry.connection import make_client
+from importer.registry.connection import found_scheme, make_client
 from importer.registry.errors import (
     Question,
     beginning,
+    is_nobody,
     odd_answer,
     refused,
     translated,
-    untrusted,
 )
 from importer.registry.reference import Reference
 from store.errors import NetworkError, UsageError
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     import httpx2
 
 _HOPS: Final = 10
+_CUTS: Final = 4
+"""Times as many cuts in a row as other failures, before a transfer is given up."""
+_AFTER_CUT: Final = 1.0
+"""Seconds to wait after one, at most."""
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _UNAUTHORIZED: Final = 401
 _API: Final = {"docker.io": "registry-1.docker.io", "index.docker.io": "registry-1.docker.io"}
@@ -62,6 +66,7 @@ class Call(NamedTuple):
         body: of the request.
         admits: statuses of 400 or more that are an answer.
         seconds: that the answer may take longer than usual.
+        follows: whether a redirect is followed; else it is the answer.
     """
 
     method: str
@@ -71,6 +76,7 @@ class Call(NamedTuple):
     body: Body | None = None
     admits: frozenset[int] = frozenset()
     seconds: float = 0.0
+    follows: bool = True
 
 
 class Registry:
@@ -108,7 +114,7 @@ class Registry:
         self._has_answered = False
         self._mutex = threading.Lock()
         self._authorization = Authorization(reference, scopes, self._fetch_token)
-        self._client = make_client(reference, manner.seconds, insecure=manner.insecure)
+        self._client = make_client(manner.seconds, insecure=manner.insecure)
 
     def close(self) -> None:
         """Close every connection, and end what goes on."""
@@ -131,7 +137,8 @@ class Registry:
                 self._has_answered = True
                 try:
                     status = response.status_code
-                    if status in _REDIRECTS and "Location" in response.headers:
+                    is_elsewhere = status in _REDIRECTS and "Location" in response.headers
+                    if is_elsewhere and call.follows:
                         url = self.resolved(_joined(url, response.headers["Location"]))
                         continue
                     if status >= 400 and status not in call.admits:  # noqa: PLR2004 - an error
@@ -150,11 +157,11 @@ class Registry:
 
     @contextmanager
     def _first_or_again(self) -> Iterator[None]:
-        """Let nobody wait for a host that has never answered: its name may be wrong."""
+        """Let nobody wait for a host where nobody is: its name may be wrong."""
         try:
             yield
         except UnreachableError as error:
-            if self._has_answered:
+            if self._has_answered or not is_nobody(error):
                 raise
             hint = "Check the name of the host, and the network"
             raise NetworkError(str(error), code=error.code, hint=hint) from error
@@ -176,6 +183,13 @@ class Registry:
     def patience(self) -> Patience:
         """Return what decides how often something is tried."""
         return Patience(self._manner.tries, self.stop)
+
+    def patience_with_cuts(self) -> Patience:
+        """Return what decides so of connections that break while bytes go through.
+
+        They are cut by whom no waiting helps, as too much to do for a registry is not.
+        """
+        return Patience(_CUTS * self._manner.tries, self.stop, _AFTER_CUT)
 
     def resolved(self, address: str) -> str:
         """Return a whole address, which is safe to ask.
@@ -241,22 +255,9 @@ class Registry:
         host = _API.get(self.reference.host, self.reference.host)
         with self._mutex:
             if not self._scheme:
-                self._scheme = self._found_scheme(host)
+                # Only a registry of ours may speak without TLS.
+                self._scheme = found_scheme(self._client, host) if self._is_lax else "https"
         return f"{self._scheme}://{host}"
-
-    def _found_scheme(self, host: str) -> str:
-        """Find out whether a registry speaks TLS, which only here need not be."""
-        if not self._is_lax:
-            return "https"
-        import httpx2  # noqa: PLC0415 - see errors.translated
-
-        try:
-            self._client.get(f"https://{host}/v2/")
-        except httpx2.TransportError as error:
-            if untrusted(error) is not None:
-                raise
-            return "http"
-        return "https"
 
     def _fetch_token(self, request: TokenRequest) -> bytes:
         import httpx2  # noqa: PLC0415 - see errors.translated
@@ -266,7 +267,7 @@ class Registry:
         asked = self._client.build_request(
             "GET" if request.form is None else "POST",
             request.realm,
-            params=httpx2.QueryParams(request.query) if request.form is None else None,
+            params=httpx2.QueryParams(request.query) if request.query else None,
             data=request.form,
             headers=headers,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import email.utils
 import re
+import socket
 import ssl
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -69,6 +70,18 @@ def untrusted(error: BaseException | None) -> str | None:
             return error.verify_message
         error = error.__cause__ or error.__context__
     return None
+
+
+def is_nobody(error: BaseException | None) -> bool:
+    """Return whether nobody has that name, or listens there: not a connection that broke."""
+    import httpx2  # noqa: PLC0415 - see above
+
+    nobody = (socket.gaierror, ConnectionRefusedError, httpx2.ConnectTimeout)
+    while error is not None:
+        if isinstance(error, nobody):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def without(secrets: Iterable[str], text: str) -> str:
@@ -143,7 +156,7 @@ def refused(
         return AuthError(
             f"the registry `{host}` forbids {what}: {why}",
             code="E_REGISTRY_FORBIDDEN",
-            hint=f"Choose a repository that is yours, or another user: {log_in(host)}",
+            hint=f"Choose a repository that is yours, or another user. {log_in(host)}",
         )
     if status == 404:  # noqa: PLR2004 - not found
         return NotFoundError(

@@ -67,7 +67,8 @@ def has_manifest(registry: Registry, digest: Digest) -> bool:
     tag = registry.reference.tag
 
     def look() -> bool:
-        call = Call("HEAD", f"manifests/{tag}", "model", _ACCEPT, admits=frozenset({404}))
+        what = f"model `{registry.reference}`"
+        call = Call("HEAD", f"manifests/{tag}", what, _ACCEPT, admits=frozenset({404}))
         with registry.ask(call) as response:
             said = str(response.headers.get("Docker-Content-Digest", ""))
             return response.status_code == 200 and said == str(digest)  # noqa: PLR2004 - it is there

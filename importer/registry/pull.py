@@ -42,10 +42,19 @@ class Pulled(NamedTuple):
     present: Amount
 
 
-def pull(
-    reference: Reference, name: ModelName, store: Store, listen: Listener, manner: Manner
+def pull(  # noqa: PLR0913 - each is another side of it
+    reference: Reference,
+    name: ModelName,
+    store: Store,
+    listen: Listener,
+    manner: Manner,
+    *,
+    clobber: bool = True,
 ) -> Pulled:
     """Fetch the blobs of a model that the store lacks, then give the model its name.
+
+    Args:
+        clobber: whether the name may stand for another model by then.
 
     Raises:
         IngotError: the model cannot be had; the name is as it was, and what has arrived stays
@@ -66,6 +75,8 @@ def pull(
             # The largest first, so that no connection is left alone with one at the end.
             missing.sort(key=lambda ref: (-ref.size, ref.digest.hex))
             together(lambda ref: download(registry, writer, ref, tally), missing, registry.stop)
+            if not clobber:
+                store.catalog.check_free(name)
             previous = set_name(writer, name, model.data)
             listen(Published(model.digest))
         replaced = previous.digest if previous is not None else None

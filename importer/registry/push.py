@@ -11,12 +11,12 @@ from importer.registry.client import Manner, Registry
 from importer.registry.manifests import Model, has_manifest, put_manifest
 from importer.registry.reference import Reference
 from importer.registry.transfer import Amount, Tally
-from importer.registry.upload import has_blob, upload
+from importer.registry.upload import Upload, has_blob, upload
 from store.blobs import BlobRef
 from store.catalog import StoredManifest
 from store.digest import Digest
 from store.errors import IngotError, UnsupportedError
-from store.names import ModelName
+from store.names import DEFAULT_HOST, ModelName
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -84,6 +84,7 @@ def push(
         *(f"repository:{other}:pull" for other in others),
     )
     registry, tally = Registry(reference, scopes, manner), Tally(listen)
+    way = _way(reference)
     refs = sorted(set(model.manifest.blobs), key=lambda ref: (-ref.size, ref.digest.hex))
 
     def send(ref: BlobRef) -> None:
@@ -92,7 +93,7 @@ def push(
         elif dry_run:
             tally.has_moved(ref)
         else:
-            upload(registry, store.blobs, ref, found.get(ref.digest, ()), tally)
+            upload(registry, store.blobs, ref, found.get(ref.digest, ()), tally, kind=way)
 
     try:
         is_new = not has_manifest(registry, model.digest)
@@ -105,6 +106,14 @@ def push(
         registry.close()
     amounts = tally.moved, tally.mounted, tally.present
     return Pushed(stored.name, reference, model.digest, *amounts, is_new)
+
+
+def _way(reference: Reference) -> type[Upload]:
+    if reference.host == DEFAULT_HOST:
+        from importer.registry.ollama_upload import OllamaUpload  # noqa: PLC0415 - seldom
+
+        return OllamaUpload
+    return Upload
 
 
 def _elsewhere(

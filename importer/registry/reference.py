@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from dataclasses import dataclass
 from typing import Final
@@ -11,10 +12,12 @@ from store.errors import IntegrityError, UsageError
 from store.names import DEFAULT_HOST, DEFAULT_NAMESPACE, DEFAULT_TAG, ModelName
 from store.text import printable
 
-_HOST: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,250}[A-Za-z0-9])?(?::[0-9]{1,5})?")
+_HOST: Final = re.compile(
+    r"([A-Za-z0-9](?:[A-Za-z0-9.-]{0,250}[A-Za-z0-9])?|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?"
+)
 _PART: Final = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,126}[A-Za-z0-9_-])?")
 _TAG: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
-_LOOPBACK: Final = re.compile(r"localhost|.+\.localhost|127(?:\.[0-9]{1,3}){3}")
+_LOOPBACK: Final = re.compile(r"localhost|.+\.localhost|127(?:\.[0-9]{1,3}){3}|::1")
 _LONGEST: Final = 255
 _OF_A_NAME: Final = 2
 """Parts of a repository whose models have a name of the store: namespace and model."""
@@ -62,7 +65,7 @@ class Reference:
             parts.insert(0, DEFAULT_NAMESPACE)
         good = (
             scheme in {"", "http", "https"}
-            and _HOST.fullmatch(host)
+            and _is_good_host(host)
             and all(map(_PART.fullmatch, parts))
             and len("/".join(parts)) <= _LONGEST
             and _TAG.fullmatch(tag)
@@ -100,9 +103,16 @@ class Reference:
         return Digest.parse(self.tag) if ":" in self.tag else None
 
     @property
+    def hostname(self) -> str:
+        """The host without its port, and an IPv6 address without its brackets."""
+        found = _HOST.fullmatch(self.host)
+        assert found is not None, "checked when it was read"
+        return found[1].strip("[]").lower()
+
+    @property
     def is_loopback(self) -> bool:
         """Whether the registry is on this machine."""
-        return _LOOPBACK.fullmatch(self.host.partition(":")[0].lower()) is not None
+        return _LOOPBACK.fullmatch(self.hostname) is not None
 
     @property
     def name(self) -> ModelName | None:
@@ -118,6 +128,16 @@ class Reference:
     def __str__(self) -> str:
         mark = "@" if ":" in self.tag else ":"
         return f"{self.host}/{self.repository}{mark}{self.tag}"
+
+
+def _is_good_host(host: str) -> bool:
+    found = _HOST.fullmatch(host)
+    if found is not None and found[1].startswith("["):
+        try:
+            ipaddress.IPv6Address(found[1].strip("[]"))
+        except ValueError:
+            return False
+    return found is not None
 
 
 def _is_host(part: str) -> bool:

@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 CHUNK_BYTES: Final = 64 << 20
 """Of one request: below what proxies admit (Cloudflare: 100 MB)."""
 _PIECE: Final = 256 << 10
+_SENT: Final = 1 << 20
+"""Bytes of a request that went out before its connection broke: then somebody took them."""
 _HASHED_A_SECOND: Final = 20e6
 """Bytes; a registry reads a whole blob again before it answers the last request."""
-_LOST: Final = frozenset({400, 404, 409, 416})
+LOST: Final = frozenset({400, 404, 409, 416})
 """What registries say of an upload that they do not have as we think they have it."""
 _RANGE: Final = re.compile(r"(?:bytes=)?0-(\d{1,18})")
 _CREATED, _ACCEPTED, _STATUS = 201, 202, 204
@@ -42,35 +44,13 @@ def has_blob(registry: Registry, ref: BlobRef) -> bool:
     return registry.retried(look)
 
 
-def upload(
-    registry: Registry, blobs: BlobStore, ref: BlobRef, mounts: Sequence[str], tally: Tally
-) -> None:
-    """Have a blob in a registry that lacks it.
+class Upload:
+    """An upload as OCI's and Docker's registries know it."""
 
-    Args:
-        registry: to put it into.
-        blobs: of the store.
-        ref: the blob.
-        mounts: repositories that may have it.
-        tally: of what moves.
-
-    Raises:
-        IntegrityError: the store does not have it, or has it damaged.
-        IngotError: the registry does not take it.
-    """
-    with blobs.open(ref.digest) as file, tally.counting(ref) as tell:
-        transfer = _Upload(registry, blobs, ref, file, tell)
-        if any(transfer.mount(other) for other in mounts):
-            tally.is_mounted(ref)
-            return
-        transfer.run()
-    tally.has_moved(ref)
-
-
-class _Upload:
     def __init__(
         self, registry: Registry, blobs: BlobStore, ref: BlobRef, file: File, tell: Tell
     ) -> None:
+        """Send nothing yet."""
         self._registry, self._blobs, self._ref, self._file = registry, blobs, ref, file
         self._tell = tell
         self._location = ""
@@ -86,15 +66,19 @@ class _Upload:
 
     def run(self) -> None:
         """Send the blob, going on where the connection breaks."""
-        patience, is_done, farthest = self._registry.patience(), False, 0
+        patience, cuts = self._registry.patience(), self._registry.patience_with_cuts()
+        is_done, farthest = False, 0
         while not is_done:
+            begun = self._offset
             try:
                 is_done = self._step()
             except UnreachableError as error:
-                patience.wait(error)
+                # Not everybody keeps what came of a chunk; that it came tells of a registry.
+                has_sent = self._told - begun >= _SENT
+                (cuts if has_sent else patience).wait(error)
                 self._registry.retried(self._recover)
             if self._offset > farthest:
-                farthest, patience.failures = self._offset, 0
+                farthest, patience.failures, cuts.failures = self._offset, 0, 0
 
     def _step(self) -> bool:
         """Send one request; return whether the registry has the blob now."""
@@ -110,7 +94,7 @@ class _Upload:
 
     def _begin(self, query: str, admits: frozenset[int] = frozenset()) -> bool:
         """Begin an upload; return whether none is needed."""
-        call = Call("POST", f"blobs/uploads/{query}", self._what, _EMPTY, admits=admits)
+        call = Call("POST", f"blobs/uploads/{query}", self._what, EMPTY, admits=admits)
         with self._registry.ask(call) as response:
             beginning(response)
             if response.status_code == _ACCEPTED:
@@ -122,25 +106,25 @@ class _Upload:
 
     def _send(self, nbytes: int) -> None:
         start, end = self._offset, self._offset + nbytes
-        headers = {"Content-Range": f"{start}-{end - 1}", **_sized(nbytes)}
+        headers = {"Content-Range": f"{start}-{end - 1}", **sized(nbytes)}
         with self._registry.ask(
             self._call("PATCH", self._location, headers, nbytes)
         ) as response:
             beginning(response)
-            if response.status_code in _LOST:
+            if response.status_code in LOST:
                 raise self._lost(response.status_code)
             self._follow(response.headers)
             said = _RANGE.fullmatch(response.headers.get("Range", ""))
             self._offset = min(int(said[1]) + 1, end) if said else end
             self._count_to(self._offset)
 
-    def _finish(self, nbytes: int) -> bool:
+    def _finish(self, nbytes: int, more: str = "") -> bool:
         parts = urlsplit(self._location)
-        query = "&".join(filter(None, (parts.query, f"digest={self._ref.digest}")))
+        query = "&".join(filter(None, (parts.query, f"digest={self._ref.digest}", more)))
         address = urlunsplit(parts._replace(query=query))
-        with self._registry.ask(self._call("PUT", address, _sized(nbytes), nbytes)) as response:
+        with self._registry.ask(self._call("PUT", address, sized(nbytes), nbytes)) as response:
             body = beginning(response)
-            if response.status_code in _LOST:
+            if response.status_code in LOST:
                 if b"DIGEST_INVALID" in body and not self._blobs.vouch(self._ref):
                     raise IntegrityError(
                         f"blob {self._ref.digest} is damaged", code="E_BLOB_DIGEST"
@@ -157,7 +141,7 @@ class _Upload:
         location, self._location = self._location, ""
         self._offset = 0
         if location:
-            call = Call("GET", location, self._what, admits=_LOST | {403, 405, 501})
+            call = Call("GET", location, self._what, admits=LOST | {403, 405, 501})
             with self._registry.ask(call) as response:
                 said = _RANGE.fullmatch(response.headers.get("Range", ""))
                 if response.status_code == _STATUS and said is not None and int(said[1]):
@@ -182,7 +166,7 @@ class _Upload:
             self._what,
             headers,
             lambda: self._pieces(nbytes),
-            _LOST,
+            LOST,
             self._ref.size / _HASHED_A_SECOND,
         )
 
@@ -218,8 +202,41 @@ class _Upload:
         )
 
 
-_EMPTY: Final = {"Content-Length": "0"}
+def upload(  # noqa: PLR0913 - each is another side of it
+    registry: Registry,
+    blobs: BlobStore,
+    ref: BlobRef,
+    mounts: Sequence[str],
+    tally: Tally,
+    *,
+    kind: type[Upload] = Upload,
+) -> None:
+    """Have a blob in a registry that lacks it.
+
+    Args:
+        registry: to put it into.
+        blobs: of the store.
+        ref: the blob.
+        mounts: repositories that may have it.
+        tally: of what moves.
+        kind: how this registry wants to have it.
+
+    Raises:
+        IntegrityError: the store does not have it, or has it damaged.
+        IngotError: the registry does not take it.
+    """
+    with blobs.open(ref.digest) as file, tally.counting(ref) as tell:
+        transfer = kind(registry, blobs, ref, file, tell)
+        if any(transfer.mount(other) for other in mounts):
+            tally.is_mounted(ref)
+            return
+        transfer.run()
+    tally.has_moved(ref)
 
 
-def _sized(nbytes: int) -> dict[str, str]:
+EMPTY: Final = {"Content-Length": "0"}
+
+
+def sized(nbytes: int) -> dict[str, str]:
+    """Return the headers of a body of so many bytes."""
     return {"Content-Type": "application/octet-stream", "Content-Length": str(nbytes)}

@@ -193,9 +193,9 @@ class _Handler(BaseHTTPRequestHandler):
         end = len(body)
         if fault is not None and fault.cut is not None:
             end = min(end, fault.cut)
+        self.seen.sent = end  # before a client that has it all looks at the count
         self.wfile.write(body[:end])
         self.wfile.flush()
-        self.seen.sent = end
         if end < len(body):
             raise _CutError
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import socket
 import subprocess
-import time
 
 import pytest
 
 from tests.cli.runner import run
 from tests.registry.conftest import digest_in
+from tests.registry.real import DockerRegistry
 
 needs_registry = pytest.mark.skipif(
     shutil.which("docker-registry") is None, reason="docker-registry is not installed"
@@ -18,37 +17,14 @@ needs_registry = pytest.mark.skipif(
 needs_skopeo = pytest.mark.skipif(
     shutil.which("skopeo") is None, reason="skopeo is not installed"
 )
-CONFIG = """
-version: 0.1
-log: {{level: error}}
-storage: {{filesystem: {{rootdirectory: {root}}}}}
-http: {{addr: "{host}"}}
-"""
 
 
 @pytest.fixture
 def real(tmp_path, monkeypatch):
     """The address of a docker-registry."""
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "docker"))
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        host = f"127.0.0.1:{taken.getsockname()[1]}"
-    config = tmp_path / "registry.yml"
-    config.write_text(CONFIG.format(root=tmp_path / "registry", host=host))
-    log = (tmp_path / "registry.log").open("wb")
-    with subprocess.Popen(
-        ["docker-registry", "serve", config], stdout=log, stderr=log
-    ) as server:
-        try:
-            for _ in range(500):
-                with socket.socket() as probe:
-                    if probe.connect_ex(("127.0.0.1", int(host.partition(":")[2]))) == 0:
-                        break
-                time.sleep(0.02)
-            yield host
-        finally:
-            server.kill()
-            log.close()
+    with DockerRegistry(tmp_path) as server:
+        yield server.host
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from importer.registry import upload
+from importer.registry import pull, upload
 from store import ModelName, Store
 from store.verify import verify
 from tests.cli.runner import run
-from tests.importer.builders import MODELS
+from tests.importer.builders import MODELS, model
 from tests.registry.conftest import digest_in
 from tests.registry.server import Fault, digest_of
 
@@ -70,6 +70,46 @@ def test_a_dry_run_moves_nothing(registry, store, tmp_path):
     told = pulled(registry, other, "--dry-run", "--json").succeeded().document
     assert not other.exists()
     assert told["moved"] == pulled(registry, other, "--json").succeeded().document["moved"]
+
+
+def test_a_name_that_is_taken_is_left_alone_if_that_is_asked(registry, store, tmp_path):
+    pushed(registry, store).succeeded()
+    other = tmp_path / "other"
+    run("create", "p", MODELS / "tiny-moe", store=other).succeeded()
+    before = digest_in(other, "p")
+    registry.forget()
+
+    assert "stands for a model already" in pulled(registry, other, "--no-clobber").failed(2)
+
+    assert registry.requests == []
+    assert digest_in(other, "p") == before
+    pulled(registry, other, "--no-clobber", name="free").succeeded()
+
+
+def test_a_name_that_is_taken_while_blobs_come_is_left_alone(registry, store, monkeypatch):
+    pushed(registry, store).succeeded()
+    check, taken = pull.lacking, []
+
+    def take_it(writer, own, refs, tally):
+        taken.append(run("create", "p", MODELS / "tiny-moe", store=store).succeeded())
+        return check(writer, own, refs, tally)
+
+    monkeypatch.setattr(pull, "lacking", take_it)
+
+    assert "stands for a model already" in pulled(registry, store, "--no-clobber").failed(2)
+
+    assert digest_in(store, "p") in taken[0].stdout
+
+
+def test_what_a_name_stood_for_before_is_pushed_by_its_id(registry, store):
+    before = digest_in(store, "m")
+    run("create", "m", MODELS / "tiny-moe", store=store).succeeded()
+    name = f"m@{before.removeprefix('sha256:')[:12]}"
+
+    done = run("push", name, f"{registry.host}/me/m:old", "--json", store=store)
+
+    assert done.succeeded().document["digest"] == before
+    assert digest_of(registry.manifests["me/m", "old"][1]) == before
 
 
 def test_blobs_are_mounted_from_a_repository_that_has_them(registry, store):
@@ -132,6 +172,22 @@ def test_a_push_goes_on_where_the_connection_broke(
     assert {digest_of(data) for data in registry.blobs.values()} == {
         digest for _, digest in registry.blobs
     }
+
+
+def test_a_blob_is_given_up_later_where_bytes_go_through(registry, tmp_path, monkeypatch):
+    """A registry that keeps nothing of a cut chunk has a large blob cut many times."""
+    monkeypatch.setattr("importer.http.ranges._FIRST_WAIT", 0.0)
+    tensors = {"w.weight": ("F32", (1024, 1024))}
+    source, store = model(tmp_path / "in", tensors), tmp_path / "store"
+    run("create", "m", source, store=store).succeeded()
+    registry.keeps_parts = False
+    registry.faults.append(Fault("PUT", "uploads", stop=2 << 20, times=12))
+
+    pushed(registry, store).succeeded()
+
+    registry.faults.append(Fault("PUT", "uploads", stop=100, times=12))
+    again = run("push", "m", f"{registry.host}/you/m", store=store)
+    assert "hint: Run the command again" in again.failed(10)
 
 
 def test_what_an_interrupted_pull_has_fetched_is_not_fetched_again(registry, store, tmp_path):

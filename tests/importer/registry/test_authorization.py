@@ -115,8 +115,12 @@ def test_an_answer_without_a_token_is_refused(answer):
         found.renew(None, BEARER, is_plain=False)
 
 
-def test_ollamas_own_registry_knows_its_users_by_a_key():
-    found, _ = authorization(b"", host="registry.ollama.ai")
+def test_ollamas_own_registry_knows_its_users_by_a_key(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    found, asked = authorization(b"", host="registry.ollama.ai")
 
-    with pytest.raises(AuthError, match="ollama"):
-        found.renew(None, 'Bearer realm="ollama"', is_plain=False)
+    with pytest.raises(AuthError, match=r"knows its users by a key: cannot read .*id_ed25519"):
+        found.renew(None, 'Bearer realm="https://ollama.com/token"', is_plain=False)
+
+    assert asked == []

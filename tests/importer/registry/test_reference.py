@@ -26,6 +26,8 @@ ZEROS = "sha256:" + "0" * 64
         (f"host.example/me/llama@{ZEROS}", "host.example", "me/llama", ZEROS),
         (f"host.example/me/llama:x@{ZEROS}", "host.example", "me/llama", ZEROS),
         ("gpu/me/llama", "gpu", "me/llama", "latest"),
+        ("[::1]:5000/me/llama:x", "[::1]:5000", "me/llama", "x"),
+        ("https://[2001:db8::7]/llama", "[2001:db8::7]", "llama", "latest"),
     ],
 )
 def test_a_reference_is_read(text, host, repository, tag):
@@ -55,6 +57,11 @@ def test_a_reference_is_read(text, host, repository, tag):
         "host.example/Me/m",
         "-x.example/me/m",
         "host.example/" + "a" * 300,
+        "[::1/me/m",
+        "[::1::2]:5000/me/m",
+        "[fe80::1%eth0]/me/m",
+        "[localhost]:5000/me/m",
+        "::1/me/m",
     ],
 )
 def test_what_is_no_reference_is_refused(text):
