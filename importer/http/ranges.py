@@ -47,8 +47,10 @@ class Patience:
         failures: in a row.
     """
 
-    def __init__(self, tries: int, stop: threading.Event) -> None:
-        self._tries, self._stop = tries, stop
+    def __init__(
+        self, tries: int, stop: threading.Event, longest: float = _LONGEST_WAIT
+    ) -> None:
+        self._tries, self._stop, self._longest = tries, stop, longest
         self.failures = 0
 
     def wait(self, error: UnreachableError) -> None:
@@ -61,7 +63,7 @@ class Patience:
         self.failures += 1
         if self.failures >= self._tries:
             raise error
-        pause = min(_FIRST_WAIT * 4.0 ** (self.failures - 1), _LONGEST_WAIT)
+        pause = min(_FIRST_WAIT * 4.0 ** (self.failures - 1), self._longest)
         if self._stop.wait(pause if error.wait is None else error.wait):
             raise StoppedError from None
 

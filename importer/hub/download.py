@@ -106,6 +106,26 @@ def read_range(
         return b"".join(chunks)
 
 
+def write_range(hub: HubClient, file: HubFile, start: int, end: int, target: int) -> None:
+    """Write the bytes of a file on the Hub from `start` to before `end` to the same place.
+
+    Args:
+        target: a descriptor.
+
+    Raises:
+        IngotError: they cannot be had.
+        StoppedError: another transfer failed.
+        OSError: writing failed.
+    """
+    at = start
+    with closing(_chunks(hub, file, start, end, TRIES)) as chunks:
+        for chunk in chunks:
+            view = memoryview(chunk)
+            while view:
+                written = os.pwrite(target, view, at)
+                at, view = at + written, view[written:]
+
+
 def _fill(hub: HubClient, file: HubFile, tell: _Tell, tries: int) -> bool:
     """Fetch what the part lacks; return whether its hash is right, so that it is the blob.
 

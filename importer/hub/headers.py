@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Final
 
-from importer.hub.download import read_range
+from importer.http.together import together
+from importer.hub.download import read_range, write_range
 from importer.hub.repository import HubClient, HubFile
 from importer.sources.containers import FORMATS
 from importer.sources.file import SourceFile, find
@@ -33,7 +37,25 @@ def stand_in(hub: HubClient, file: HubFile, role: FileRole, location: Path) -> S
             ranges = _Ranges(hub, file, target)
             FORMATS[role.format].fetch_header(file.path, file.size, ranges.read)
         target.truncate(file.size)
-    return find(file.path, location, role, file.sha256)
+    made = find(file.path, location, role, file.sha256)
+    return replace(made, rest=_Rest(hub, file, location))
+
+
+class _Rest:
+    """What a stand-in lacks; its identity stays as it was."""
+
+    def __init__(self, hub: HubClient, file: HubFile, location: Path) -> None:
+        self._hub, self._file, self._location = hub, file, location
+
+    def fetch(self, ranges: Iterable[range]) -> None:
+        """Fetch some ranges, several at once."""
+        with self._location.open("r+b", buffering=0) as target:
+            seen = os.fstat(target.fileno())
+            together(lambda one: self._fill(target, one), list(ranges), self._hub.stop)
+            os.utime(target.fileno(), ns=(seen.st_atime_ns, seen.st_mtime_ns))
+
+    def _fill(self, target: IO[bytes], wanted: range) -> None:
+        write_range(self._hub, self._file, wanted.start, wanted.stop, target.fileno())
 
 
 class _Ranges:

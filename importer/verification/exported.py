@@ -28,7 +28,7 @@ from importer.verification.export_files import (
     read_there,
     sets_of,
 )
-from importer.verification.exported_file import compare_file
+from importer.verification.exported_file import compare_files, is_of_gguf
 from importer.verification.pieces import differing
 from store import Store
 from store.errors import IngotError, UnsupportedError
@@ -59,8 +59,8 @@ def compare_export(
         InputError: a file of weights in it is malformed.
         UnsupportedError: the model cannot be exported in any way.
     """
-    if place.is_file():
-        return compare_file(store, model, place, threads=threads, listen=listen)
+    if is_of_gguf(place):
+        return compare_files(store, model, place, threads=threads, listen=listen)
     there = read_there(place)
     write = _likeliest(store, model, place, there)
     expected = arrays_of(write)

@@ -1,73 +1,92 @@
-"""Compare an export of one file, which is GGUF, with the model that it was made of."""
+"""Compare an export of GGUF files with the model that it was made of."""
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Iterator
-from functools import partial
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from importer.events import Listener
-from importer.exports.base import ExportFile, ExportOptions, Piece, WritePlan
+from importer.exports.base import ExportFile, ExportOptions, WritePlan
 from importer.exports.export import ExportRequest, decide
+from importer.exports.gguf.split import PREFIX
 from importer.exports.gguf.types import FILE_TYPES
 from importer.formats.gguf.header import Header, read_header
-from importer.formats.gguf.metadata import Array, Value, read_array
 from importer.sources.containers.gguf import read_file_header
-from importer.sources.file import Extent, SourceFile, find, opened, read_bytes
+from importer.sources.containers.gguf_model import layer_type
+from importer.sources.file import Extent, SourceFile, find
 from importer.sources.location import StoredModel
+from importer.sources.tree import read_tree
 from importer.verification.compare import Comparison
+from importer.verification.gguf_contents import (
+    NOT_OURS,
+    NOT_THERE,
+    OTHER,
+    Part,
+    Told,
+    compare_contents,
+)
 from importer.verification.pieces import Wanted, differing
-from store import Store
+from store import MediaType, Store
 from store.findings import Finding, Problem
 
-_NAME: Final = "general.name"
+_SUFFIX: Final = ".gguf"
 _FILE_TYPE: Final = "general.file_type"
+_COUNT: Final = f"{PREFIX}count"
+_WHOLE: Final = 1 << 62
+"""Bytes of a file of a split that all tensors fit in: how it was cut does not count."""
 
 
-def compare_file(
+def compare_files(
     store: Store, model: StoredModel, place: Path, *, threads: int, listen: Listener
 ) -> Comparison:
-    """Compare every key and every tensor of a GGUF file with a stored model.
+    """Compare every key and every tensor of GGUF files with a stored model.
 
-    The file itself tells which type it was asked for. The model's name in it does not count.
+    The files themselves tell which type was asked for, and whether what sees went along. The
+    model's name in them does not count, nor how tensors are shared among files of a split.
+
+    Args:
+        place: the file, or the directory that they are in.
 
     Raises:
         NotFoundError: there is no such model.
-        InputError: the file is malformed.
+        InputError: a file is malformed.
         UnsupportedError: the model cannot be exported so.
     """
-    file = find(place.name, place)
-    there = read_file_header(file)
-    number = there.integer(_FILE_TYPE)
-    kind = next((word for word, one in FILE_TYPES.items() if one.number == number), None)
-    write = _planned(store, model, place, None)
-    if not write.files[0].head and file.size == write.nbytes:
-        return _comparison(
-            model, write, there, [], _whole(write, file), threads=threads, listen=listen
-        )
-    if not write.files[0].head or _infos(_head_of(write)) != _infos(there):
-        write = _planned(store, model, place, kind)
-    (expected,) = write.files
-    told = _head_of(write)
-    findings = list(_keys_that_differ(told, there, expected, file))
-    findings += _tensors_that_differ(told, there)
-    wanted = list(_wanted(write, told, there, file))
-    findings += _known_that_differ(expected, told, there, file)
-    return _comparison(model, write, told, findings, wanted, threads=threads, listen=listen)
-
-
-def _comparison(  # noqa: PLR0913 - as much as there is to tell
-    model: StoredModel,
-    write: WritePlan,
-    told: Header,
-    findings: list[tuple[str, str]],
-    wanted: list[Wanted],
-    *,
-    threads: int,
-    listen: Listener,
-) -> Comparison:
+    files = _files(place)
+    parts = [
+        Part(file, read_file_header(file))
+        for file in files
+        if place.is_file() or file.path.endswith(_SUFFIX)
+    ]
+    parts.sort(key=lambda one: (one.header.integer(f"{PREFIX}no") or 0, one.file.path))
+    write = _likeliest(store, model, place, parts)
+    ours = {one.file for one in parts}
+    findings = [(file.path, NOT_OURS) for file in files if file not in ours]
+    wanted: list[Wanted] = []
+    left, compared = list(parts), 0
+    for number, file in enumerate(write.files):
+        theirs = left if len(write.files) == len(parts) == 1 else _parts_of(file, left)
+        left = [one for one in left if one not in theirs]
+        if not theirs:
+            findings.append((file.path, NOT_THERE))
+        elif not file.head:
+            compared += len(theirs[0].header.tensors)
+            if theirs[0].file.size == file.nbytes:
+                wanted += _copied(write, number, theirs[0].file)
+            else:
+                findings.append((file.path, OTHER))
+        else:
+            pieces = tuple(piece for piece in write.pieces if piece.file == number)
+            told = Told(file, _head_of(file), pieces)
+            compared += len(told.header.tensors)
+            given = compare_contents(told, theirs)
+            findings += given.findings
+            wanted += given.wanted
+    findings += [(one.file.path, NOT_OURS) for one in left]
     findings += differing(wanted, threads, listen)
     return Comparison(
         tuple(
@@ -75,20 +94,82 @@ def _comparison(  # noqa: PLR0913 - as much as there is to tell
             for subject, message in sorted(dict.fromkeys(findings))
         ),
         (),
-        len(told.tensors),
+        compared,
         len(write.files),
         sum(piece.source_nbytes for piece, _ in wanted),
         "export",
     )
 
 
-def _planned(store: Store, model: StoredModel, place: Path, kind: str | None) -> WritePlan:
-    request = ExportRequest(model, place, "gguf", ExportOptions(kind))
-    return decide(request, store, place)[0].write
+def is_of_gguf(place: Path) -> bool:
+    """Return whether an export is a GGUF file, or a directory of them."""
+    if place.is_file():
+        return True
+    return place.is_dir() and any(path.suffix == _SUFFIX for path in place.iterdir())
 
 
-def _head_of(write: WritePlan) -> Header:
-    (file,) = write.files
+def _files(place: Path) -> Sequence[SourceFile]:
+    return (find(place.name, place),) if place.is_file() else read_tree(place).files
+
+
+def _likeliest(
+    store: Store, model: StoredModel, place: Path, parts: Sequence[Part]
+) -> WritePlan:
+    """Return the plan whose tensors are those that are there, or of the type that is told."""
+    models = [one for one in parts if _is_model(one.header)]
+    kind = _asked(models)
+    is_split = any(one.header.integer(_COUNT) is not None for one in models)
+    asked = ExportOptions(projector=len(models) < len(parts))
+    plans = [asked]
+    if is_split:
+        plans.append(replace(asked, shard_size=_WHOLE))
+    if kind is not None:
+        plans.append(replace(plans[-1], quantize=kind))
+    for options in plans:
+        request = ExportRequest(model, place, "gguf", options)
+        write = decide(request, store, place)[0].write
+        if _fits(write, parts):
+            break
+    return write
+
+
+def _asked(models: Sequence[Part]) -> str | None:
+    """Return the word for the type of a file: as it says, else that of most matrices."""
+    numbers = {one.header.integer(_FILE_TYPE) for one in models}
+    said = next((word for word, one in FILE_TYPES.items() if one.number in numbers), None)
+    if said is not None or numbers != {None}:
+        return said
+    tensors = itertools.chain(*(one.header.tensors for one in models))
+    kinds = Counter(one.kind.name for one in tensors if len(one.shape) > 1)
+    return next((kind for kind, _ in kinds.most_common() if kind in FILE_TYPES), None)
+
+
+def _fits(write: WritePlan, parts: Sequence[Part]) -> bool:
+    if not any(file.head for file in write.files):
+        sizes = sorted(file.nbytes for file in write.files)
+        return sizes == sorted(one.file.size for one in parts)
+    heads = [_head_of(file) for file in write.files if file.head]
+    ours = [_infos(head) for head in heads if _is_model(head)]
+    theirs = [_infos(one.header) for one in parts if _is_model(one.header)]
+    return sorted(itertools.chain(*ours)) == sorted(itertools.chain(*theirs))
+
+
+def _parts_of(file: ExportFile, parts: Sequence[Part]) -> list[Part]:
+    """Return the files that are there for one of a plan."""
+    if not file.head:
+        return [one for one in parts if one.file.path == file.path]
+    is_model = _is_model(_head_of(file))
+    return [one for one in parts if _is_model(one.header) is is_model]
+
+
+def _is_model(header: Header) -> bool:
+    """Return whether a file is a model, or of its split, whose first file tells so."""
+    if header.integer(f"{PREFIX}no"):
+        return True
+    return layer_type(header, "the export") == MediaType.MODEL
+
+
+def _head_of(file: ExportFile) -> Header:
     return read_header("the plan", file.nbytes, lambda begin, end: file.head[begin:end])
 
 
@@ -96,86 +177,7 @@ def _infos(header: Header) -> list[tuple[str, str, tuple[int, ...]]]:
     return [(one.name, one.kind.name, one.shape) for one in header.tensors]
 
 
-def _whole(write: WritePlan, file: SourceFile) -> list[Wanted]:
+def _copied(write: WritePlan, number: int, file: SourceFile) -> list[Wanted]:
     """Return the one piece of a file that is kept byte for byte."""
-    return [(piece, (Extent(file, 0, file.size),)) for piece in write.pieces]
-
-
-def _keys_that_differ(
-    told: Header, there: Header, expected: ExportFile, file: SourceFile
-) -> Iterator[tuple[str, str]]:
-    def plain(begin: int, end: int) -> bytes:
-        return expected.head[begin:end]
-
-    with opened(file) as descriptor:
-        for key in told.metadata.keys() | there.metadata.keys():
-            mine, theirs = told.metadata.get(key), there.metadata.get(key)
-            if mine is None or theirs is None:
-                yield key, "is not in the export" if theirs is None else "is not of the model"
-            elif isinstance(mine, Array) and isinstance(theirs, Array):
-                given = read_array(mine, plain, len(expected.head), "the plan")
-                found = read_array(
-                    theirs, partial(read_bytes, file, descriptor), file.size, key
-                )
-                is_like = (mine.kind, mine.length) == (theirs.kind, theirs.length)
-                if not is_like or any(map(operator.ne, given, found)):
-                    yield key, "differs from the model"
-            elif mine != theirs and key != _NAME:
-                shown = theirs.value if isinstance(theirs, Value) else "a list"
-                yield key, f"is {str(shown)[:80]}, which differs from the model"
-
-
-def _tensors_that_differ(told: Header, there: Header) -> Iterator[tuple[str, str]]:
-    mine = {one.name: (one.kind.name, one.shape) for one in told.tensors}
-    theirs = {one.name: (one.kind.name, one.shape) for one in there.tensors}
-    for name in mine.keys() | theirs.keys():
-        if name not in theirs:
-            yield name, "is not in the export"
-        elif name not in mine:
-            yield name, "is not of the model"
-        elif mine[name] != theirs[name]:
-            kind, shape = theirs[name]
-            yield (
-                name,
-                f"is {kind} {list(shape)}, expected {mine[name][0]} {list(mine[name][1])}",
-            )
-
-
-def _wanted(
-    write: WritePlan, told: Header, there: Header, file: SourceFile
-) -> Iterator[Wanted]:
-    """Yield each piece of a tensor that both have alike, with its place in the file."""
-    moved = _moves(told, there)
-    for piece in write.pieces:
-        if (by := moved.get(piece.name)) is not None:
-            yield piece, _extents(piece, by, file)
-
-
-def _extents(piece: Piece, by: int, file: SourceFile) -> tuple[Extent, ...]:
-    return tuple(Extent(file, begin + by, nbytes) for begin, nbytes in piece.places)
-
-
-def _known_that_differ(
-    expected: ExportFile, told: Header, there: Header, file: SourceFile
-) -> Iterator[tuple[str, str]]:
-    """Yield the tensors that the configuration tells, where they differ."""
-    moved = _moves(told, there)
-    places = {one.offset: one.name for one in told.tensors}
-    with opened(file) as descriptor:
-        for offset, data in expected.fixed:
-            name = places.get(offset)
-            if name in moved:
-                begin = offset + moved[name]
-                if read_bytes(file, descriptor, begin, begin + len(data)) != data:
-                    yield name, "differs from the model"
-
-
-def _moves(told: Header, there: Header) -> dict[str, int]:
-    """Return by how many bytes each tensor that both have alike is elsewhere."""
-    theirs = {one.name: one for one in there.tensors}
-    return {
-        one.name: theirs[one.name].offset - one.offset
-        for one in told.tensors
-        if one.name in theirs
-        and (theirs[one.name].kind, theirs[one.name].shape) == (one.kind, one.shape)
-    }
+    whole = (Extent(file, 0, file.size),)
+    return [(piece, whole) for piece in write.pieces if piece.file == number]

@@ -13,7 +13,7 @@ from importer.engine.chunks import cut_source
 from importer.engine.reader import ChunkReader
 from importer.events import Compared, Listener
 from importer.exports.base import Piece
-from importer.exports.write import CHUNK, surveyed
+from importer.exports.fill import CHUNK, surveyed
 from importer.sources.file import Extent, opened, read_exactly
 from store.parallel import Stop, each
 

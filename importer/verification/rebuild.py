@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from importer.engine.ledger import Written
 from importer.engine.measure import measure
@@ -18,20 +18,19 @@ from importer.events import Listener, Planned
 from importer.models.config import config_bytes
 from importer.models.provenance import provenance_of
 from importer.models.quality import quality_bytes
-from importer.pipeline import plan_import
+from importer.pipeline import planned
 from importer.planning.kept_files import files_by_name, layers_by_name
 from importer.planning.plan import Job, Plan
 from importer.request import ImportRequest
-from importer.sources.location import Source
+from importer.sources.location import HubRepository, Source
+from importer.verification.blame import is_of_the_source
+from importer.verification.missing import fetch_parts, lacks_much
 from store import CommitOutcome, Digest, Layer, Manifest, MediaType, Store
 from store.catalog import StoredManifest
 from store.errors import (
     IngotError,
-    InputError,
     NoSpaceError,
-    StorageError,
     in_words,
-    is_no_space,
 )
 from store.writer import Writer
 
@@ -156,10 +155,22 @@ class Rebuilder:
         if not requests:
             self._note_reason(model, "nothing tells where it was made from")
         for request in requests:
-            if not any(self._lacking(model)):
+            lacking = list(self._lacking(model))
+            if not lacking:
                 return
+            # A report of quality is of all tensors.
+            has_report = any(layer.media_type == MediaType.QUALITY for layer in lacking)
+            is_remote = isinstance(request.source, HubRepository)
+            self._try(model, request, writer, in_parts=is_remote and not has_report)
+
+    def _try(
+        self, model: DamagedModel, request: ImportRequest, writer: Writer, *, in_parts: bool
+    ) -> None:
+        with contextlib.ExitStack() as opened:
             try:
-                plan = plan_import(request, self._store, self._listen)
+                plan = opened.enter_context(
+                    planned(request, self._store, self._listen, only_headers=in_parts)
+                )
             except NoSpaceError:
                 raise
             except (IngotError, OSError) as error:
@@ -190,13 +201,22 @@ class Rebuilder:
                 self._fail(attempt, f"changed: {what} has {sizes}")
             else:
                 todo.append((layer, job))
+        jobs = [job for _, job in todo]
+        if lacks_much(jobs):
+            self._try(attempt.model, attempt.request, writer, in_parts=False)
+            return
+        try:
+            fetch_parts(jobs)
+        except (IngotError, OSError) as error:
+            self._note_reason(attempt.model, in_words(error))
+            return
         sizes_of_jobs = [job.nbytes for _, job in todo]
         check_space(self._store, sizes_of_jobs)
         self._listen(Planned(len(todo), sum(sizes_of_jobs), 0))
         try:
             self._write(attempt, todo, writer)
         except (IngotError, OSError) as error:
-            if not _is_of_the_source(self._store, error):
+            if not is_of_the_source(self._store, error):
                 raise
             self._write_each(attempt, todo, writer)
         self._measure(attempt, writer)
@@ -220,7 +240,7 @@ class Rebuilder:
         try:
             found = measure(self._store, attempt.plan, refs, self._threads, self._listen)
         except (IngotError, OSError) as error:
-            if not _is_of_the_source(self._store, error):
+            if not is_of_the_source(self._store, error):
                 raise
             self._fail(attempt, in_words(error))
             return
@@ -238,7 +258,7 @@ class Rebuilder:
             try:
                 self._write(attempt, [one], writer)
             except (IngotError, OSError) as error:
-                if not _is_of_the_source(self._store, error):
+                if not is_of_the_source(self._store, error):
                     raise
                 self._note_reason(attempt.model, in_words(error))
 
@@ -247,7 +267,8 @@ class Rebuilder:
     ) -> None:
         # Nothing is recalled: every blob is made of the bytes that the source has now.
         reuse = Reuse(self._store, attempt.plan, trusts=False)
-        reuse.take_notes()
+        if not any(file.rest for file in attempt.plan.inventory.all_files):
+            reuse.take_notes()  # of files that will be there again
         jobs = [job for _, job in todo]
         written = write_blobs(
             jobs,
@@ -271,15 +292,3 @@ class Rebuilder:
             self._waiting.discard(ref.digest)
             source = attempt.request.source
             self._repaired.append(Repaired(ref.digest, ref.size, what, source))
-
-
-_OF_THE_MACHINE: Final = frozenset({"E_IO", "E_ACCESS", "E_READ_ONLY", "E_EXHAUSTED"})
-
-
-def _is_of_the_source(store: Store, error: IngotError | OSError) -> bool:
-    """Whether reading the source failed, and not the store."""
-    if isinstance(error, OSError):
-        inside = error.filename and Path(error.filename).is_relative_to(store.layout.root)
-        return bool(error.filename) and not inside and not is_no_space(error)
-    is_device = isinstance(error, StorageError) and error.code in _OF_THE_MACHINE
-    return is_device or isinstance(error, InputError)

@@ -237,9 +237,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
     def write(self, data):
+        self.seen.sent += len(data)  # before a client that has it all looks at the count
         self.wfile.write(data)
         self.wfile.flush()
-        self.seen.sent += len(data)
 
     def send_content(self, content, headers):
         wanted = self.headers.get("Range")
