@@ -11,6 +11,7 @@ from importer.codecs.grouped import Grouped
 from importer.codecs.scaled.global_scaled import CopyScaled
 from importer.codecs.spec import QuantSpec
 from importer.codecs.transcode import CopyParts, KeepBlocks, Recode
+from importer.exports import gpt_oss
 from importer.exports.assembly import assemble
 from importer.exports.base import ExportOptions, Row, WritePlan
 from importer.exports.documents import (
@@ -73,6 +74,8 @@ class HuggingFace:
             rows += form.rows({w.name: s.file.path for s in made for w in s.weights})
             if config:
                 documents |= _config(where + CONFIG, config, form, asked.dtype)
+            if not (form.is_plain or form.is_kept):
+                notes.append(_MIXED)
             if form.is_plain:
                 dropped |= {where + name: _NO_LONGER for name in sorted(QUANTIZATION_FILES)}
         if not plan.inventory.configs:
@@ -80,6 +83,10 @@ class HuggingFace:
         return assemble(plan, shards, documents, dropped, rows, notes=notes)
 
 
+_MIXED: Final = (
+    "some weights go out decoded and others as the codes of the source, which no program loads "
+    "together; with a dtype for all of them they are all decoded"
+)
 _NO_LONGER: Final = "says how weights were quantized, which are not any more"
 
 
@@ -90,12 +97,14 @@ class _Form:
         self._plan = plan
         self._tensors = tensors
         self._is_mlx = _is_of_mlx(tensors, config)
+        self._experts = {one.name for one in tensors if gpt_oss.is_packed(one, config)}
 
     @property
     def is_kept(self) -> bool:
         """Whether the arrays are those that the source has."""
         return self._is_mlx or all(
-            not isinstance(plan.transcoder, KEEPING) for plan in self._tensors
+            plan.name in self._experts or not isinstance(plan.transcoder, KEEPING)
+            for plan in self._tensors
         )
 
     @property
@@ -105,7 +114,10 @@ class _Form:
         return (
             not self._is_mlx
             and all(
-                plan.part_of is None and not plan.sources[0].unjoined for plan in self._tensors
+                plan.part_of is None
+                and not plan.sources[0].unjoined
+                and not (plan.name in self._experts and isinstance(plan.transcoder, KEEPING))
+                for plan in self._tensors
             )
             and (self._plan.inventory.scheme is None or self._plan.inventory.is_decoded)
         )
@@ -115,6 +127,12 @@ class _Form:
         for plan in self._tensors:
             (source,) = plan.sources
             transcoder = plan.transcoder
+            if plan.name in self._experts:
+                if isinstance(transcoder, KEEPING):
+                    yield gpt_oss.as_blocks(plan)
+                else:
+                    yield gpt_oss.decoded(plan, plan.parts[0].dtype)
+                continue
             if isinstance(transcoder, KEEPING):
                 if self._is_mlx:
                     stem = plan.key.removesuffix(_WEIGHT)

@@ -33,7 +33,7 @@ from importer.sources.tensor import SourceTensor
 from store.errors import InputError, UnsupportedError
 from store.tensorblob import BIAS, SCALE
 from store.tensorfile import elements
-from store.text import printable
+from store.text import count, printable
 
 _SHARD: Final = 5 << 30
 _METADATA: Final[Mapping[str, str]] = {"format": "mlx"}
@@ -68,8 +68,8 @@ class Mlx:
         weights = sorted(made.weights(), key=lambda weight: weight.arrays[0].name.encode())
         shards = make_shards("model", weights, asked.shard_size or _SHARD, _METADATA)
         files = {w.name: s.file.path for s in shards for w in s.weights}
-        count = sum(elements(source.shape) for weight in weights for source in weight.sources)
-        index = index_of(shards, {"total_parameters": count}, _INDENT)
+        total = sum(elements(source.shape) for weight in weights for source in weight.sources)
+        index = index_of(shards, {"total_parameters": total}, _INDENT)
         config = make_config(plan.inventory, made.types, made.in_8_bits, asked.dtype)
         documents = {_INDEX: index, CONFIG: to_bytes(config, _INDENT)}
         dropped = dict.fromkeys(sorted(QUANTIZATION_FILES), _NO_LONGER)
@@ -167,8 +167,8 @@ class _Model:
         """Yield a row for each tensor of the export."""
         for weight in weights:
             first = weight.sources[0]
-            count = len(weight.sources)
-            shape = (count, *first.shape) if count > 1 else first.shape
+            stacked = len(weight.sources)
+            shape = (stacked, *first.shape) if stacked > 1 else first.shape
             before = first.stored_as or first.dtype
             spec = self.types.get(weight.name.removesuffix(_WEIGHT))
             after = weight.arrays[0].dtype if spec is None else _spelled(spec)
@@ -176,10 +176,10 @@ class _Model:
 
     def lossy(self) -> Iterator[str]:
         """Yield what MLX cannot hold."""
-        for kind, count in sorted(self._decoded.items()):
+        for kind, number in sorted(self._decoded.items()):
             yield (
-                f"{count} tensors of {kind} are decoded and rounded: MLX has no type for "
-                "their codes"
+                f"{count(number, 'tensor')} of {kind} are decoded and rounded: MLX has no "
+                "type for their codes"
             )
 
     def notes(self) -> Iterator[str]:

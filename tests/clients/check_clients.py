@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from tests.clients import gguf, mlx_in, models, pipelines, reference, uqff
 from tests.importer.exports.exporting import arrays, tree
 
-ROW = "{:14}{:30}{:>8}{:>8}{:>12}  {}"
+ROW = "{:18}{:30}{:>8}{:>8}{:>12}  {}"
 PROGRAMS = (
     "transformers",
     "diffusers",

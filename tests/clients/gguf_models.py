@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import random
 import zlib
 
-import sentencepiece
-import tokenizers
 import torch
 import transformers
-from tokenizers import decoders, normalizers, pre_tokenizers, processors, trainers
 
+from tests.clients.gguf_tokenizers import VOCABULARY, write_tokenizer
 from tests.clients.models import DEEPSEEK, EXPERTS, HEAD, MLA, SMALL
 
-VOCABULARY = 512
-LLAMA3_SPLIT = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
-    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
-QWEN2_SPLIT = LLAMA3_SPLIT.replace(r"\p{N}{1,3}", r"\p{N}")
-TEMPLATE = "{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}{% endfor %}"
 LONG = [1.0 + number / 16 for number in range(16)]
 
 _WIDE = SMALL | {"vocab_size": VOCABULARY, "hidden_size": 256, "intermediate_size": 512}
@@ -33,6 +22,9 @@ _LLAMA3_ROPE = {
     "original_max_position_embeddings": 128,
 }
 _YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
+
+_DENSE = {"n_routed_experts": 4, "n_shared_experts": 1, "first_k_dense_replace": 1}
+_OLD = {"n_embd": 256, "n_layer": 2, "n_head": 4, "n_positions": 256}
 
 MODELS = {
     # name: class of the configuration, what it is given, tokenizer
@@ -109,6 +101,70 @@ MODELS = {
     "phi2": ("PhiConfig", {"pad_token_id": 0, "num_key_value_heads": 4}, "llama3"),
     "stablelm": ("StableLmConfig", {"use_qkv_bias": True}, "llama3"),
     "deepseek3": ("DeepseekV3Config", DEEPSEEK | MLA, "llama3"),
+    "olmo": ("OlmoConfig", {"clip_qkv": 4.0}, "qwen2"),
+    "olmo3": ("Olmo3Config", {"num_hidden_layers": 4}, "qwen2"),
+    "glm4": ("Glm4Config", HEAD | {"pad_token_id": 0}, "glm"),
+    "glm4moe": ("Glm4MoeConfig", EXPERTS | HEAD | _DENSE, "glm"),
+    "dots1": ("Dots1Config", EXPERTS | HEAD | _DENSE, "qwen2"),
+    "minimax-m2": ("MiniMaxM2Config", EXPERTS | HEAD | {"rotary_dim": 32}, "qwen2"),
+    "ernie4_5": ("Ernie4_5Config", HEAD, "spm"),
+    "nemotron": ("NemotronConfig", HEAD, "spm"),
+    "exaone4": ("Exaone4Config", {"num_hidden_layers": 4}, "qwen2"),
+    "exaone4-global": (
+        "Exaone4Config",
+        {
+            "rope_parameters": _LLAMA3_ROPE,
+            "sliding_window": None,
+            "layer_types": ["full_attention"] * 4,
+        },
+        "qwen2",
+    ),
+    "hunyuan": ("HunYuanDenseV1Config", HEAD, "qwen2"),
+    "granitemoe": ("GraniteMoeConfig", {"num_local_experts": 4}, "qwen2"),
+    "granitemoe-shared": (
+        "GraniteMoeSharedConfig",
+        {"num_local_experts": 4, "shared_intermediate_size": 256},
+        "qwen2",
+    ),
+    "llama4": (
+        "Llama4TextConfig",
+        HEAD | {"intermediate_size_mlp": 512, "intermediate_size": 256, "num_local_experts": 4},
+        "llama3",
+    ),
+    "gpt2": ("GPT2Config", _OLD | {"n_ctx": 256}, "qwen2"),
+    "starcoder": ("GPTBigCodeConfig", _OLD, "qwen2"),
+    "falcon": ("FalconConfig", {"num_kv_heads": 1}, "qwen2"),
+    "falcon-groups": (
+        "FalconConfig",
+        {"new_decoder_architecture": True, "num_kv_heads": 2},
+        "qwen2",
+    ),
+    "gptneox": ("GPTNeoXConfig", {}, "qwen2"),
+    "glm": ("GlmConfig", HEAD | {"pad_token_id": 0}, "glm"),
+    "phimoe": (
+        "PhimoeConfig",
+        {
+            "num_local_experts": 4,
+            "pad_token_id": 0,
+            "original_max_position_embeddings": 64,
+            "rope_parameters": {
+                "rope_type": "longrope",
+                "rope_theta": 10000.0,
+                "long_factor": LONG * 2,
+                "short_factor": LONG * 2,
+                "short_mscale": 1.1,
+                "long_mscale": 1.1,
+                "original_max_position_embeddings": 64,
+            },
+        },
+        "spm",
+    ),
+    "lfm2": (
+        "Lfm2Config",
+        {"layer_types": ["conv", "full_attention"] * 2, "block_multiple_of": 64},
+        "llama3",
+    ),
+    "bloom": ("BloomConfig", {"n_layer": 2, "n_head": 4}, "qwen2"),
 }
 
 
@@ -124,105 +180,7 @@ def save(name, directory, dtype=torch.bfloat16):
             if one.endswith(("norm.weight", "bias", "sinks", "layernorm.weight")):
                 tensor.add_(torch.randn(tensor.shape) * 0.05)
     model.to(dtype).save_pretrained(directory, max_shard_size="2MB")
+    if kind == "PhimoeConfig":  # published ones, and the converter, spell it otherwise
+        path = directory / "config.json"
+        path.write_text(path.read_text().replace("PhimoeForCausalLM", "PhiMoEForCausalLM"))
     write_tokenizer(tokenizer, directory)
-
-
-def write_tokenizer(kind, directory):
-    """Train a tokenizer on a made-up text, and save it as a model of that kind has it."""
-    text = _text()
-    if kind.startswith("spm"):
-        _write_pieces(kind, directory, text)
-        return
-    tokenizer = _byte_level(kind, text)
-    tokenizer.save(str(directory / "tokenizer.json"))
-    told = {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "bos_token": "<|begin_of_text|>",
-        "eos_token": {"content": "<|end_of_text|>", "__type": "AddedToken"},
-        "chat_template": TEMPLATE,
-    }
-    if kind == "qwen2":
-        told |= {"bos_token": None, "eos_token": "<|endoftext|>", "add_bos_token": False}
-    (directory / "tokenizer_config.json").write_text(json.dumps(told))
-
-
-def _byte_level(kind, text):
-    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(ignore_merges=kind == "llama3"))
-    split = LLAMA3_SPLIT if kind == "llama3" else QWEN2_SPLIT
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(tokenizers.Regex(split), "isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
-    )
-    if kind == "qwen2":
-        tokenizer.normalizer = normalizers.NFC()
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=VOCABULARY - 16,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(text, trainer)
-    tokenizer.add_special_tokens(["<|begin_of_text|>", "<|end_of_text|>", "<|endoftext|>"])
-    tokenizer.add_tokens(["<tool_call>", "<|looks|>"])
-    if kind == "llama3":
-        first = ("<|begin_of_text|>", tokenizer.token_to_id("<|begin_of_text|>"))
-        tokenizer.post_processor = processors.Sequence(
-            [
-                processors.ByteLevel(trim_offsets=False),
-                processors.TemplateProcessing(
-                    single=f"{first[0]} $A",
-                    pair=f"{first[0]} $A {first[0]} $B:1",
-                    special_tokens=[first],
-                ),
-            ]
-        )
-    else:
-        tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
-    return tokenizer
-
-
-def _write_pieces(kind, directory, text):
-    stem = directory / "tokenizer"
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(text),
-        model_prefix=str(stem),
-        model_type="bpe",
-        vocab_size=VOCABULARY - 32,
-        byte_fallback=True,
-        pad_id=-1,
-        user_defined_symbols=["<user>"],
-        minloglevel=3,
-    )
-    (directory / "tokenizer.vocab").unlink()
-    added = {
-        str(VOCABULARY - 32): {"content": "<|assistant|>", "special": True},
-        str(VOCABULARY - 31): {"content": "\u2581\u2581", "special": False},
-    }
-    told = {
-        "tokenizer_class": "LlamaTokenizer",
-        "bos_token": "<s>",
-        "eos_token": "</s>",
-        "unk_token": "<unk>",
-        "add_bos_token": True,
-        "add_eos_token": False,
-        "chat_template": TEMPLATE,
-    }
-    if kind == "spm":
-        (directory / "tokenizer_config.json").write_text(
-            json.dumps(told | {"added_tokens_decoder": added})
-        )
-        return
-    slow = transformers.LlamaTokenizer.from_pretrained(directory)
-    slow.save_pretrained(directory)
-    (directory / "tokenizer.model").unlink()
-
-
-def _text():
-    """Return lines of made-up words, the same every time."""
-    chosen = random.Random(5)
-    parts = ["ka", "lo", "mi", "ter", "an", "sho", "é", "ви", "ll", "9", "3", "ing", "re"]
-    for _ in range(400):
-        words = ("".join(chosen.choices(parts, k=chosen.randint(1, 4))) for _ in range(12))
-        yield " ".join(words) + chosen.choice([".", "!", "?", " 'll", "\t-"])

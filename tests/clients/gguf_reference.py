@@ -67,11 +67,16 @@ class LlamaCpp:
         cls = self._conversion.get_model_class(
             self._conversion.get_model_architecture(hparams, part), mmproj=mmproj
         )
+        more = {}
+        if hparams["model_type"] == "gpt_neox":
+            # transformers 5 has it among the parameters of rope, where the converter fails.
+            share = hparams["rope_parameters"]["partial_rotary_factor"]
+            more["hparams"] = hparams | {"rotary_pct": share}
         if pre is not None:
             self._conversion.base.TextModel.get_vocab_base_pre = lambda *_: pre
         try:
             with torch.inference_mode():
-                cls(directory, number, path, model_name=directory.name).write()
+                cls(directory, number, path, model_name=directory.name, **more).write()
         finally:
             self._conversion.base.TextModel.get_vocab_base_pre = self._known
         return path

@@ -8,7 +8,7 @@ import zlib
 import torch
 import transformers
 
-from tests.clients.gguf_models import write_tokenizer
+from tests.clients.gguf_tokenizers import write_tokenizer
 
 _TEXT = {
     "vocab_size": 512,

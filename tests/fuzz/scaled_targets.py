@@ -25,7 +25,11 @@ ENDS = (
     *("weight_zero_point", "weight_shape", "weight_g_idx", "weight_global_scale"),
     *("pre_quant_scale", "scale", "input_scale"),
 )
-NAMES = (*(f"a.{end}" for end in ENDS), "e_blocks", "e_scales", "e", "e_scale", "e_scale_inv")
+NAMES = (
+    *(f"a.{end}" for end in ENDS),
+    *("e_blocks", "e_scales", "e", "e_scale", "e_scale_inv", "e_packed"),
+    *("e_weight_scale", "e_weight_scale_2", "e_pre_quant_scale"),
+)
 VALUES = (
     *(4, 8, 2, 16, 32, 128, 0, -1, True, None, "int", "float", "group", "channel", "tensor"),
     *("block", "tensor_group", [128, 128], [2, 2], ["a"], ["re:.*"], "NVFP4", "FP8", "W8A16"),
@@ -56,6 +60,12 @@ GOOD: tuple[dict[str, tuple[str, Shape]], ...] = (
     },
     {"a.weight": ("U8", (2, 32)), "a.weight_scale": ("F32", (4, 1))},
     {"e_blocks": ("U8", (2, 4, 1, 16)), "e_scales": ("U8", (2, 4, 1))},
+    {
+        "e": ("U8", (2, 16, 4)),
+        "e_weight_scale": ("F8_E4M3", (2, 2, 4)),
+        "e_weight_scale_2": ("F32", ()),
+    },
+    {"e": ("U8", (2, 4, 16)), "e_weight_scale": ("U8", (2, 4, 1))},
 )
 """What the programs write, of small shapes."""
 METHODS = ("compressed-tensors", "modelopt", "fp8", "mxfp4", None)
@@ -188,6 +198,6 @@ def _values(decoder: Decoder, arrays: list[bytes], shape: Shape) -> bytes | None
 TARGETS: dict[str, Callable[[bytes], None]] = {"scaled": scaled}
 SEEDS = [
     bytes([number, 0, number % 7, 1, method, 1, 1, 1]) + bytes(range(64))
-    for number in range(12)
+    for number in range(len(GOOD))
     for method in range(5)
 ]

@@ -9,7 +9,7 @@ import struct
 from store.fs import FileSystem
 from store.memo import Memo
 from store.tensorfile import encode_header
-from tests.fuzz import registry_targets, scaled_targets, uqff_targets
+from tests.fuzz import export_targets, registry_targets, scaled_targets, uqff_targets
 from tests.fuzz.scratch import SCRATCH
 from tests.fuzz.store_targets import DIGEST, IDENTITY, PATH
 from tests.importer.formats.gguf import builders as gguf_builders
@@ -176,6 +176,7 @@ SEEDS: dict[str, list[bytes]] = {
     "scaled": scaled_targets.SEEDS,
     **uqff_targets.SEEDS,
     **registry_targets.SEEDS,
+    **export_targets.SEEDS,
     "onnx": onnx_builders.SEEDS,
     "onnx_tensor": onnx_builders.TENSOR_SEEDS,
     "modelfile": [

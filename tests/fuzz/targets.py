@@ -36,6 +36,7 @@ from store.tensorfile import LENGTH_BYTES, data_bytes, header_length, parse_head
 from store.text import is_printable, printable
 from tests.fuzz import (
     asked_targets,
+    export_targets,
     gguf_targets,
     imatrix_targets,
     onnx_targets,
@@ -221,6 +222,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     **asked_targets.TARGETS,
     **registry_targets.TARGETS,
     **store_targets.TARGETS,
+    **export_targets.TARGETS,
 }
 
 

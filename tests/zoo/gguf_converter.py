@@ -96,6 +96,10 @@ class Converter:
         return self._gguf.quants.dequantize(quantized, number)
 
 
+_PUBLISHED = {"MptForCausalLM": "MPTForCausalLM", "PhimoeForCausalLM": "PhiMoEForCausalLM"}
+"""Classes that the converter knows by the name in published models alone."""
+
+
 def save(name: str, architecture: str, config: dict[str, Any], directory: Path) -> None:
     """Write a checkpoint of random weights, all of which both F16 and BF16 hold exactly."""
     transformers.logging.set_verbosity_error()
@@ -109,6 +113,9 @@ def save(name: str, architecture: str, config: dict[str, Any], directory: Path) 
                 # Multiples of 1/64 up to 2: eight bits are enough.
                 tensor.copy_((torch.randn(tensor.shape) * 16).round().clamp(-127, 127) / 64)
     model.to(torch.bfloat16).save_pretrained(directory)
+    if architecture in _PUBLISHED:
+        path = directory / "config.json"
+        path.write_text(path.read_text().replace(architecture, _PUBLISHED[architecture]))
     # One converter asks whether there is one, another what kind of model it has.
     kind = "WordPiece" if "bert" in name else "BPE"
     words = {

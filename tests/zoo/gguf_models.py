@@ -118,6 +118,33 @@ _MORE: Final = {
             "n_groups": 1,
         },
     ),
+    "mpt": Model(
+        "MptForCausalLM",
+        TOKENS | {"d_model": 32, "n_heads": 4, "n_layers": 2, "max_seq_len": 64},
+    ),
+    "phimoe": Model(
+        "PhimoeForCausalLM",
+        LOCAL
+        | {
+            "rope_parameters": {
+                "rope_type": "default",
+                "rope_theta": 10000.0,
+                "original_max_position_embeddings": 64,
+            }
+        },
+    ),
+    "minicpm3": Model(
+        "MiniCPM3ForCausalLM",
+        BASE
+        | {
+            "num_key_value_heads": 4,
+            "q_lora_rank": 16,
+            "kv_lora_rank": 16,
+            "qk_rope_head_dim": 4,
+            "qk_nope_head_dim": 8,
+            "v_head_dim": 8,
+        },
+    ),
     "bert-plain": Model("BertModel", BASE),
     "distilbert-plain": Model(
         "DistilBertModel",

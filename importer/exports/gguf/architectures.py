@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any, Final
@@ -29,6 +29,8 @@ class Architecture:
         prefix: before the names of its tensors.
         strips: before names in its files, and not in those of the table.
         fixed: values in place of the configuration's.
+        instead: variants in place of the first, each by how a name ends that it alone has.
+        further: the key that counts blocks after those that the configuration counts.
     """
 
     variant: str
@@ -38,7 +40,17 @@ class Architecture:
     drops: tuple[str, ...] = ()
     prefix: str = ""
     strips: str = ""
+    further: str = ""
+    instead: Mapping[str, str] = field(default_factory=dict)
     fixed: Mapping[str, Json] = field(default_factory=dict)
+
+    def spelled(self, names: Iterable[str]) -> str:
+        """Return the variant that a model of such tensors has."""
+        ends = tuple(self.instead)
+        found = next((name for name in names if ends and name.endswith(ends)), None)
+        if found is None:
+            return self.variant
+        return next(one for end, one in self.instead.items() if found.endswith(end))
 
     @property
     def name(self) -> str:

@@ -76,6 +76,54 @@ def _deepstack(hparams: Hparams) -> int:
     return len(found)
 
 
+def _windows(hparams: Hparams) -> Json:
+    """Return which layers look at a window alone: three of four, if nothing else is said."""
+    if hparams.values.get("sliding_window") is None:
+        return None
+    kinds = hparams.values.get("layer_types")
+    if isinstance(kinds, list):
+        return [kind == "sliding_attention" for kind in kinds]
+    blocks = range(1, hparams.count(*BLOCKS) + 1)
+    pattern = hparams.values.get("sliding_window_pattern", 4)
+    if isinstance(pattern, str) and pattern:
+        return [pattern[(block - 1) % len(pattern)] == "L" for block in blocks]
+    if isinstance(pattern, bool) or not isinstance(pattern, int) or pattern < 1:
+        hparams.bad("sliding_window_pattern", pattern, "a number of layers, or letters")
+    return [block % pattern != 0 for block in blocks]
+
+
+def _half_rotated(hparams: Hparams) -> int:
+    share = hparams.flat_rope.get("partial_rotary_factor", 0.5)
+    return int(hparams.head_rows * _number(hparams, "partial_rotary_factor", share))
+
+
+def _half_width(hparams: Hparams) -> int:
+    share = hparams.flat_rope.get("partial_rotary_factor", 0.5)
+    return _share_of_head(hparams, "partial_rotary_factor", share)
+
+
+def _adjusted_width(hparams: Hparams) -> int:
+    """Return how wide the feed-forward layers of LFM2 are."""
+    width = hparams.count("block_ff_dim", "intermediate_size")
+    if not hparams.values.get("block_auto_adjust_ff_dim", True):
+        return width
+    width = 2 * width // 3
+    times = hparams.values.get("block_ffn_dim_multiplier")
+    if times is not None:
+        width = int(_number(hparams, "block_ffn_dim_multiplier", times) * width)
+    step = hparams.count("block_multiple_of")
+    return step * -(-width // step)
+
+
+def _nemotron_factor(hparams: Hparams) -> Json:
+    return hparams.values.get("factor") or hparams.flat_rope.get("factor")
+
+
+def _falcon_kv_heads(hparams: Hparams) -> Json:
+    found = hparams.values.get("num_kv_heads")
+    return hparams.values.get("n_head_kv", 1) if found is None else found
+
+
 _DEEPSTACK: Final[Json] = [8, 16, 24]
 COMPUTED: Final[Mapping[str, Callable[[Hparams], Json]]] = MappingProxyType(
     {
@@ -87,8 +135,22 @@ COMPUTED: Final[Mapping[str, Callable[[Hparams], Json]]] = MappingProxyType(
             hparams.flat_rope.get("partial_rotary_factor", 1.0),
         ),
         "rotary_head": lambda hparams: _share_of_head(
-            hparams, "rotary_pct", hparams.values.get("rotary_pct", 1.0)
+            hparams,
+            "rotary_pct",
+            hparams.values.get(
+                "rotary_pct", hparams.flat_rope.get("partial_rotary_factor", 1.0)
+            ),
         ),
+        "half_width": _half_width,
+        "adjusted_width": _adjusted_width,
+        "half_rotated": _half_rotated,
+        "windows": _windows,
+        "nemotron_factor": _nemotron_factor,
+        "nemotron_scaling": lambda hparams: (
+            "none" if _nemotron_factor(hparams) is None else "linear"
+        ),
+        "falcon_kv_heads": _falcon_kv_heads,
+        "shared_width": lambda hparams: hparams.values.get("shared_intermediate_size") or None,
         "four_widths": lambda hparams: 4 * hparams.count("hidden_size", "n_embd"),
         "parallel": lambda hparams: hparams.values.get("use_parallel_residual", True),
         "deepstack": _deepstack,

@@ -82,7 +82,7 @@ class Documents:
         try:
             return loads(self.read(path), floats=True, constants=True)
         except JsonError as error:
-            bad(path, f"is not JSON: {error}", error)
+            bad(path, f"cannot be read: {error}", error)
 
 
 def bad(path: str, what: str, cause: Exception | None = None) -> NoReturn:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from importer.codecs.as_blocks import AffineBlocks, AsBlocks
 from importer.codecs.base import Decoder, Transcoder
 from importer.codecs.cast import Cast
 from importer.codecs.ggml.encoder import quantizer
@@ -160,10 +161,8 @@ def transcoder_to(
         importance: of the columns of each matrix, or None where all count alike.
     """
     dtype = decoder.value_dtype
-    if str(decoder) == kind.name and has_blocks(decoder):
-        return transcoder_for(None, decoder)
-    if kind.name == "MXFP4" and (moved := mxfp4_moved(decoder)) is not None:
-        return Mxfp4Blocks(moved)
+    if (moving := _moving(kind, decoder)) is not None:
+        return moving
     if kind.is_plain:
         if dtype == kind.name:
             return Copy(dtype) if isinstance(decoder, Plain) else Gather(decoder)
@@ -174,6 +173,16 @@ def transcoder_to(
     return (
         Recode(decoder, encoders[0]) if len(encoders) == 1 else RecodeStack(decoder, encoders)
     )
+
+
+def _moving(kind: GgmlType, decoder: Decoder) -> Transcoder | None:
+    """Return what keeps codes, or None where values are coded anew."""
+    if str(decoder) == kind.name and has_blocks(decoder):
+        return transcoder_for(None, decoder)
+    if isinstance(decoder, AsBlocks) and decoder.kind == kind.name:
+        return AffineBlocks(decoder)
+    moved = mxfp4_moved(decoder) if kind.name == "MXFP4" else None
+    return None if moved is None else Mxfp4Blocks(moved)
 
 
 def mxfp4_moved(decoder: Decoder) -> CopyParts | Repack | None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from importer.codecs.as_blocks import AsBlocks
 from importer.codecs.ggml.types import NAMED, GgmlType
 from importer.exports.base import ExportOptions, WritePlan
 from importer.exports.experts import experts_of
@@ -16,7 +17,7 @@ from importer.exports.gguf.documents import Documents
 from importer.exports.gguf.file import Content, Typed, mxfp4_moved
 from importer.exports.gguf.hparams import Hparams
 from importer.exports.gguf.losses import rounded, unseen, unused
-from importer.exports.gguf.mixing import facts_of, mixed, moved_last
+from importer.exports.gguf.mixing import facts_of, fallen_back, mixed, moved_last
 from importer.exports.gguf.parameters import Metadata, Parameters
 from importer.exports.gguf.pooling import pooling_of
 from importer.exports.gguf.projector import projector
@@ -32,6 +33,7 @@ from importer.exports.gguf.tensors import (
     ordered,
 )
 from importer.exports.gguf.types import ALIASES, FILE_TYPES, FileType, converted_type
+from importer.exports.gguf.unchanged import as_blocks
 from importer.exports.gguf.vocabulary import Vocabulary
 from importer.exports.gguf.ways import WAYS
 from importer.exports.gguf.weighting import keys_of
@@ -85,16 +87,18 @@ class Gguf:
         architecture = architecture_of(plan.classification.architecture)
         documents = Documents(inventory)
         hparams = Hparams(config, {**architecture.fixed, **pooling_of(documents)})
+        hparams.add_blocks(architecture.further)
         every = ordered(list(_sources(plan)))
         sources = list(_taken(every, architecture))
         seeing = [one for one in every if not is_of_text(one.own_name)]
-        wanted = FILE_TYPES[word] if word else _usual(sources)
-        tensors = _tensors(architecture, hparams, sources)
+        tensors = list(as_blocks(_tensors(architecture, hparams, sources), word))
+        kept = [_kept(one, word) for one in tensors]
+        wanted = FILE_TYPES[word] if word else _usual(tensors, kept, sources)
         is_float = not wanted.is_mixture and (word or NAMED[wanted.kind].is_plain)
         usual = NAMED[wanted.kind if is_float else _usual_float(sources).kind]
         typed = [
-            Typed(one, _kept(one, word) or converted_type(one.name, one.shape, usual))
-            for one in tensors
+            Typed(one, kind or converted_type(one.name, one.shape, usual))
+            for one, kind in zip(tensors, kept, strict=True)
         ]
         is_packed = any(one.kind.name == "MXFP4" for one in typed)
         if is_packed and NAMED[wanted.kind].is_plain:
@@ -111,7 +115,7 @@ class Gguf:
         metadata |= WAYS[architecture.vocabulary](Vocabulary(documents, config, hparams))
         if word and wanted.is_mixture:
             typed = mixed(typed, word, facts_of(metadata), matrix)
-            metadata = moved_last(metadata) | keys_of(matrix)
+            metadata = moved_last(metadata, word) | keys_of(matrix)
         model = Content(f"{asked.name}.gguf", metadata, typed)
         lossy = () if word else tuple(rounded(typed))  # who asks for a type asks for its values
         of_text = (one for one in every if is_of_text(one.own_name))
@@ -122,7 +126,8 @@ class Gguf:
         else:
             lossy = (*lossy, *unseen(seeing))
         write = published(asked, model, others, left)
-        return replace(write, lossy=lossy, notes=tuple(unused(list(of_text), typed)))
+        notes = (*unused(list(of_text), typed), *fallen_back(typed, word, facts_of(metadata)))
+        return replace(write, lossy=lossy, notes=notes)
 
 
 def file_type_name(name: str | None) -> str:
@@ -166,21 +171,36 @@ def _kept(tensor: Tensor, word: str) -> GgmlType | None:
 
     Stacks of experts in MXFP4 stay so whatever float is asked for, as in the converter.
     """
+    decoders = [one.decoder for one in tensor.members]
     is_stack = len(tensor.shape) >= _STACK and not (word and FILE_TYPES[word].is_mixture)
-    if is_stack and all(mxfp4_moved(one.decoder) for one in tensor.members):
+    if is_stack and all(map(mxfp4_moved, decoders)):
         return NAMED["MXFP4"]
-    kind = None if word else NAMED.get(tensor.before)
+    if word or not decoders:
+        return None
+    first = decoders[0]
+    if isinstance(first, AsBlocks):
+        return NAMED[first.kind]
+    if len(tensor.shape) >= _MATRIX and all(map(mxfp4_moved, decoders)):
+        return NAMED["MXFP4"]
+    kind = NAMED.get(tensor.before)
     return None if kind is None or kind.is_plain else kind
 
 
-def _usual(sources: Sequence[SourceTensor]) -> FileType:
+def _usual(
+    tensors: Sequence[Tensor],
+    kept: Sequence[GgmlType | None],
+    sources: Sequence[SourceTensor],
+) -> FileType:
     """Return the type of a file for which none was asked: that of most blocks, or a float's."""
-    blocks = Counter(one.stored_as for one in sources if one.stored_as in NAMED)
+    blocks: Counter[str] = Counter()
+    for tensor, kind in zip(tensors, kept, strict=True):
+        if kind is not None:
+            blocks[kind.name] += len(tensor.members)
     if not blocks:
         return _usual_float(sources)
-    (kind, _), *_ = blocks.most_common(1)
-    found = [one for word, one in FILE_TYPES.items() if one.kind == kind and word[-2:] != "_S"]
-    return found[0] if found else FileType(_GUESSED, kind)
+    (name, _), *_ = blocks.most_common(1)
+    found = [one for word, one in FILE_TYPES.items() if one.kind == name and word[-2:] != "_S"]
+    return found[0] if found else FileType(_GUESSED, name)
 
 
 def _usual_float(sources: Sequence[SourceTensor]) -> FileType:
@@ -229,7 +249,7 @@ def _sources(plan: Plan) -> Iterator[SourceTensor]:
 def _tensors(
     architecture: Architecture, hparams: Hparams, sources: Sequence[SourceTensor]
 ) -> list[Tensor]:
-    spelling = spelling_of(architecture.variant)
+    spelling = spelling_of(architecture.spelled(one.own_name for one in sources))
     assert spelling is not None, architecture.variant
     model = Model(hparams, spelling, sources)
     take_tensors(model, architecture)

@@ -77,7 +77,7 @@ class Hparams:
         """
         found = self.find(*keys)
         if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found < _INT_LIMIT:
-            self.bad(keys[0], found, "a whole number")
+            self.bad(self._found(keys), found, "a whole number of 0 or more")
         return found
 
     def count(self, *keys: str) -> int:
@@ -88,7 +88,7 @@ class Hparams:
         """
         found = self.integer(*keys)
         if not found:
-            self.bad(keys[0], found, "a positive number")
+            self.bad(self._found(keys), found, "a positive number")
         return found
 
     def number(self, *keys: str) -> float:
@@ -99,12 +99,16 @@ class Hparams:
         """
         found = self.find(*keys)
         if not is_number(found):
-            self.bad(keys[0], found, "a number")
+            self.bad(self._found(keys), found, "a number")
         return found
 
     def optional(self, *keys: str) -> int | None:
         """Return a number of things, or None where it is not said or null."""
         return None if self.find(*keys) is None else self.integer(*keys)
+
+    def _found(self, keys: tuple[str, ...]) -> str:
+        """Return the key whose value `find` gives, or the first where there is none."""
+        return next((key for key in keys if key in self.values), keys[0])
 
     def bad(self, key: str, found: Json, expected: str) -> NoReturn:
         """Raise InputError for a value that cannot be."""
@@ -135,18 +139,37 @@ class Hparams:
         inner = self.rope.get("full_attention", self.rope)
         return inner if isinstance(inner, dict) else {}
 
+    def add_blocks(self, key: str) -> None:
+        """Count the blocks that predict further tokens, whose number is another key's."""
+        if key:
+            count = self.integer("num_hidden_layers") + (self.optional(key) or 0)
+            self.values["num_hidden_layers"] = count
+
     def _complete(self, rule: Mapping[str, Any]) -> None:
         """Fill in what transformers computes of other keys."""
         values = self.values
         is_said = "num_key_value_heads" in values or rule.get("kv_heads") == "all"
         if is_said and values.get("num_key_value_heads") is None:
             values["num_key_value_heads"] = values.get("num_attention_heads")
+        if rule.get("kv_heads") == "by layer":
+            self._by_layer()
         if rule.get("head_dim") == "of hidden_size" and values.get("head_dim") is None:
             values["head_dim"] = self.count("hidden_size") // self.heads
         if rule.get("head_dim") == "rotated":
             values["head_dim"] = values.get("qk_rope_head_dim")
+        if (dense := values.get("intermediate_size_mlp")) is not None:  # Llama 4's
+            values["intermediate_size_moe"] = values.get("intermediate_size")
+            values["intermediate_size"] = dense
         if self.kind in _WINDOWED and not values.get("use_sliding_window"):
             values["sliding_window"] = None
+
+    def _by_layer(self) -> None:
+        """Say for each layer how many heads of keys it has: without attention none."""
+        kinds = self.values.get("layer_types")
+        if not isinstance(kinds, list):
+            self.bad("layer_types", kinds, "a list")
+        heads = self.values.get("num_key_value_heads")
+        self.values["num_key_value_heads"] = [0 if kind == "conv" else heads for kind in kinds]
 
     def _rope(self, rule: Mapping[str, Any]) -> dict[str, Json]:
         """Return the parameters of rotary embeddings, as a configuration of v5 has them."""

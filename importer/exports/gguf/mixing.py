@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from importer.codecs.base import Shape
 from importer.codecs.ggml.types import NAMED
 from importer.exports.gguf.file import Typed
-from importer.exports.gguf.mixtures import Facts, by_block, is_quantized, mixed_types, trimmed
+from importer.exports.gguf.mixtures import (
+    Facts,
+    by_block,
+    is_quantized,
+    mixed_types,
+    trimmed,
+    wanted_types,
+)
 from importer.exports.gguf.parameters import Metadata
-from importer.exports.gguf.types import FILE_TYPES
+from importer.exports.gguf.types import FILE_TYPES, is_plain
 from importer.exports.gguf.weighting import importance_of
 from importer.formats.gguf.metadata import Value
 from importer.formats.imatrix.matrix import ImportanceMatrix
+from store.text import count
 
 _BY_BLOCKS: Final = frozenset({"llama", "qwen2", "deci", "olmo"})
 """Of these, models with 80 blocks are those with 70 billion parameters to llama.cpp."""
@@ -54,11 +63,46 @@ def _kinds(named: Sequence[tuple[str, Shape]], word: str, facts: Facts) -> Seque
     return mixed_types(named, word, kind, facts)
 
 
-def moved_last(metadata: Metadata) -> Metadata:
-    """Return the keys as `llama-quantize` writes them: those that it sets come last."""
-    last = ("general.quantization_version", "general.file_type")
-    made = {key: value for key, value in metadata.items() if key not in last}
-    return made | {key: metadata[key] for key in last}
+def fallen_back(typed: Sequence[Typed], word: str, facts: Facts) -> Iterator[str]:
+    """Yield how many tensors have another type because blocks do not fill their rows.
+
+    Args:
+        typed: with the types that they get.
+        word: for the type of the file, that was asked for.
+        facts: about the model.
+    """
+    if not word:
+        return
+    kind = FILE_TYPES[word].kind
+    named = [(one.tensor.name, one.tensor.shape) for one in typed]
+    if FILE_TYPES[word].is_mixture and not NAMED[kind].is_plain:
+        wanted = wanted_types(named, word, kind, facts)
+    else:
+        wanted = [None if is_plain(name, shape) else kind for name, shape in named]
+    found = Counter(
+        (asked, one.kind.name)
+        for one, asked in zip(typed, wanted, strict=True)
+        if asked is not None and one.tensor.shape[-1] % NAMED[asked].elements
+    )
+    for (asked, got), number in sorted(found.items()):
+        yield (
+            f"{count(number, 'tensor')} in {got} instead of {asked}: their rows are not "
+            f"multiples of {NAMED[asked].elements}"
+        )
+
+
+def moved_last(metadata: Metadata, word: str) -> Metadata:
+    """Return the keys as `llama-quantize` writes them: those that it sets come last.
+
+    Args:
+        metadata: of the converter's file, which need not have a type.
+        word: for the type of the file.
+    """
+    last: Metadata = {
+        "general.quantization_version": metadata["general.quantization_version"],
+        "general.file_type": Value("u32", FILE_TYPES[word].number),
+    }
+    return {key: value for key, value in metadata.items() if key not in last} | last
 
 
 def facts_of(metadata: Metadata) -> Facts:

@@ -157,6 +157,19 @@ def mixed_types(
 ) -> list[str | None]:
     """Return a type for each tensor, or None where it stays what it is.
 
+    The arguments are those of `wanted_types`.
+    """
+    wanted = wanted_types(tensors, file_type, default, facts)
+    return [
+        kind and fitting(kind, shape) for (_, shape), kind in zip(tensors, wanted, strict=True)
+    ]
+
+
+def wanted_types(
+    tensors: Sequence[tuple[str, Shape]], file_type: str, default: str, facts: Facts
+) -> list[str | None]:
+    """Return the type that a mixture has for each tensor, whether it fits its rows or not.
+
     Args:
         tensors: names and shapes, in the order of `by_block`.
         file_type: such as `Q4_K_M`.
@@ -170,8 +183,7 @@ def mixed_types(
         if not is_quantized(name, shape):
             made.append(None)
             continue
-        kind = _kind(name, shape, file_type, default, counts, is_tied=is_tied)
-        made.append(fitting(kind, shape))
+        made.append(_kind(name, shape, file_type, default, counts, is_tied=is_tied))
     return made
 
 

@@ -50,7 +50,8 @@ _BOOLS: Final = frozenset(
         "tokenizer.ggml.add_bos_token",
     }
 )
-_STRINGS: Final = frozenset({"rope.scaling.type"})
+_STRINGS: Final = frozenset({"rope.scaling.type", "tensor_data_layout"})
+_PATTERN: Final = "attention.sliding_window_pattern"
 _WORDS: Final = {"false": False, "true": True}
 _GATES: Final = {"softmax": 1, "sigmoid": 2, "sqrtsoftplus": 4}
 
@@ -153,6 +154,8 @@ class Parameters:
             self._set(key, Value("bool", found))
         elif key in _STRINGS:
             self._set(key, Value("string", str(found)))
+        elif key == _PATTERN and isinstance(found, list):
+            self._set(key, Values("bool", [one is True for one in found]))
         elif isinstance(found, list):
             self._set(
                 key, Values("i32", [_small(hparams, name, one, _SIGNED) for one in found])

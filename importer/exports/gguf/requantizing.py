@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -10,7 +11,7 @@ from importer.codecs.ggml.types import GgmlType
 from importer.codecs.plain import Plain
 from importer.exports.base import ExportOptions, WritePlan
 from importer.exports.gguf.file import Content, Copied, Typed, assemble
-from importer.exports.gguf.mixing import facts_of, mixed, moved_last
+from importer.exports.gguf.mixing import facts_of, fallen_back, mixed, moved_last
 from importer.exports.gguf.parameters import Metadata
 from importer.exports.gguf.split import PREFIX, published
 from importer.exports.gguf.tensors import Member, Tensor
@@ -108,9 +109,10 @@ def requantized(
         metadata["general.quantization_version"] = Value("u32", _VERSION)
         metadata["general.file_type"] = Value("u32", FILE_TYPES[word].number)
         typed = mixed(typed, word, facts_of(metadata), matrix)
-        metadata = moved_last(metadata) | keys_of(matrix)
+        metadata = moved_last(metadata, word) | keys_of(matrix)
     model = Content(f"{asked.name}.gguf", metadata, typed)
-    return published(asked, model, _beside(asked.name, whole), left_out)
+    notes = tuple(fallen_back(typed, word, facts_of(metadata)))
+    return replace(published(asked, model, _beside(asked.name, whole), left_out), notes=notes)
 
 
 def _beside(name: str, whole: Whole) -> list[Copied]:

@@ -10,9 +10,16 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from importer.codecs.views.transposed import Transposed
-from importer.codecs.views.woven import Pattern, Strand, Woven
 from importer.exports.gguf.architectures import Architecture
+from importer.exports.gguf.fused import (
+    granite_experts,
+    heads_in_groups,
+    heads_in_turn,
+    llama4_experts,
+    squeezed,
+    transposed,
+    turned_matrices,
+)
 from importer.exports.gguf.rope import llama3_factors, long_factors
 from importer.exports.gguf.tensors import Member, Model, Tensor, take_plainly
 from importer.sources.tensor import SourceTensor
@@ -166,13 +173,6 @@ def joined_experts(model: Model) -> set[str]:
     return taken
 
 
-def transposed(member: Member) -> Member:
-    """Return a matrix the other way around."""
-    rows, width = member.shape
-    whole = Woven((member.decoder,), (Pattern((Strand(0, rows),), 1),), width)
-    return Member((width, rows), member.extents, Transposed(whole))
-
-
 def slices(source: SourceTensor) -> tuple[Member, ...]:
     """Return the matrices of a stack."""
     whole = Member.of(source)
@@ -198,6 +198,18 @@ RULES: Final[Mapping[str, tuple[Rule, ...]]] = MappingProxyType(
         "olmoe": (joined_experts,),
         "smollm3": (rope_factors,),
         "phi3": (long_rope_factors,),
+        "exaone4": (rope_factors,),
+        "bloom": (heads_in_turn,),
+        "falcon": (heads_in_groups,),
+        "gpt2": (turned_matrices,),
+        "gptneox": (heads_in_turn,),
+        "granitemoe": (rope_factors, granite_experts),
+        "lfm2": (squeezed,),
+        "phimoe": (long_rope_factors,),
+        "llama4": (rope_factors, llama4_experts),
+        "dots1": (joined_experts,),
+        "glm4moe": (joined_experts,),
+        "minimax-m2": (joined_experts,),
         "qwen2moe": (joined_experts,),
         "qwen3moe": (joined_experts,),
     }

@@ -138,7 +138,9 @@ class Model:
             UnsupportedError: that is not known.
         """
         name = source.own_name.replace(_INNER, "")
-        found = self.spelling.key_of(prefix + name)
+        found = self.spelling.key_of(name)
+        if found is None:
+            found = self.spelling.key_of(prefix + name)
         if found is None:
             raise UnsupportedError(
                 f"`{printable(source.name)}` has no name in GGUF that ingot knows",

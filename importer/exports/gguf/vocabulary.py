@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NoReturn
 
 from importer.exports.gguf.documents import (
@@ -19,12 +20,14 @@ from importer.exports.gguf.documents import (
     as_object,
     bad,
     is_number,
+    objects,
 )
 from importer.exports.gguf.hparams import Hparams
 from importer.exports.gguf.parameters import Metadata
 from importer.exports.gguf.pre_tokenizers import pre_tokenizer_of
 from importer.exports.gguf.sentencepiece import Token, read_pieces
 from importer.exports.gguf.special_tokens import SpecialTokens
+from importer.exports.gguf.wordpiece import tokenizer_of
 from importer.formats.gguf.metadata import Value
 from importer.formats.gguf.writer import Values
 from importer.formats.gguf_names.vocabulary import LIMIT_TOKENS, Kind
@@ -32,11 +35,14 @@ from importer.sources.document import CONFIG, Document
 from store.errors import UnsupportedError
 from store.json import Json
 
+_VOCABULARY: Final = "vocab.txt"
+_WORDS: Final = "WordPiece"
 _MODEL: Final = "tokenizer.ggml.model"
 _SPACE: Final = "\u2581"
 _SPECIAL: Final = re.compile(r"<\|.*\|>|<\uff5c.*\uff5c>|<unused.*>", re.DOTALL)
 _ALSO_SPECIAL: Final = frozenset({"<pad>", "<mask>", "<2mass>", "[@BOS@]"})
 ADDED_SCORE: Final = -1000.0
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Vocabulary:
@@ -53,9 +59,20 @@ class Vocabulary:
         """Whether SentencePiece's own file is there."""
         return SENTENCEPIECE in self.documents
 
-    def special(self, size: int | None = None) -> Metadata:
-        """Return the keys of special tokens."""
-        return SpecialTokens(self.documents, self.config, size).keys()
+    def special(self, size: int | None = None, further: Mapping[str, str] = _NONE) -> Metadata:
+        """Return the keys of special tokens.
+
+        Args:
+            size: of the vocabulary, where numbers must be in it.
+            further: added tokens by the type that they are where the files name none.
+        """
+        found = SpecialTokens(self.documents, self.config, size)
+        if further:
+            added = objects(self.documents.parse(TOKENIZER).get("added_tokens"))
+            numbers = {one.get("content"): one.get("id") for one in added}
+            for kind, text in further.items():
+                found.set(kind, numbers.get(text))
+        return found.keys()
 
     def sentencepiece(self) -> Metadata:
         """Return the keys of a tokenizer.model."""
@@ -63,8 +80,12 @@ class Vocabulary:
             self.missing(SENTENCEPIECE)
         return self.listed(list(_padded(self.pieces(), self._size_of_pieces())))
 
-    def bpe(self) -> Metadata:
-        """Return the keys of a tokenizer.json whose pairs of bytes merge."""
+    def bpe(self, further: Mapping[str, str] = _NONE) -> Metadata:
+        """Return the keys of a tokenizer.json whose pairs of bytes merge.
+
+        Args:
+            further: as `special` has it.
+        """
         tokenizer, model = self._of_type("BPE")
         tokens, kinds = self._tokens(tokenizer)
         merges = self._merges(model)
@@ -76,11 +97,11 @@ class Vocabulary:
         }
         if merges:
             made["tokenizer.ggml.merges"] = Values("string", merges)
-        return made | self.special()
+        return made | self.special(further=further)
 
     def word_pieces(self) -> Metadata:
         """Return the keys of a tokenizer.json of BERT's: what begins a word is marked."""
-        tokenizer, model = self._of_type("WordPiece")
+        tokenizer, model = self._of_type(_WORDS)
         tokens, kinds = self._tokens(tokenizer)
         marked = [
             one if kind == Kind.CONTROL else one[2:] if one.startswith("##") else _SPACE + one
@@ -98,9 +119,15 @@ class Vocabulary:
 
     def _of_type(self, kind: str) -> tuple[Mapping[str, Json], Mapping[str, Json]]:
         """Return a tokenizer.json and its model, which must be of a type."""
-        if TOKENIZER not in self.documents:
+        if TOKENIZER in self.documents:
+            tokenizer = self.documents.parse(TOKENIZER)
+        elif kind == _WORDS and _VOCABULARY in self.documents:
+            lines = self.documents.text(_VOCABULARY).split("\n")
+            lines = lines if lines[-1] else lines[:-1]
+            told = self.documents.parse(TOKENIZER_CONFIG)
+            tokenizer = tokenizer_of([line.rstrip("\r") for line in lines], told)
+        else:
             self.missing(TOKENIZER)
-        tokenizer = self.documents.parse(TOKENIZER)
         model = as_object(tokenizer.get("model"))
         if (found := model.get("type", "BPE")) != kind:
             raise UnsupportedError(

@@ -32,6 +32,7 @@ _CODE_LLAMA: Final = 32016
 _CODE_LLAMA_END: Final = 32010
 _GRANITE_SMALL: Final = 49152
 _GEMMA_END: Final = 107
+_END, _USER, _SEEN = "<|endoftext|>", "<|user|>", "<|observation|>"
 
 
 def _llama(vocabulary: Vocabulary) -> Metadata:
@@ -129,6 +130,45 @@ def _gemma3(vocabulary: Vocabulary) -> Metadata:
     return _gemma2(vocabulary) if vocabulary.has_pieces else vocabulary.bpe()
 
 
+def _ernie(vocabulary: Vocabulary) -> Metadata:
+    made = vocabulary.sentencepiece()
+    told = vocabulary.documents.parse(TOKENIZER_CONFIG).get("add_prefix_space")
+    if isinstance(told, bool):
+        made["tokenizer.ggml.add_space_prefix"] = Value("bool", told)
+    return made
+
+
+def _nemotron(vocabulary: Vocabulary) -> Metadata:
+    made = vocabulary.sentencepiece()
+    made["tokenizer.ggml.padding_token_id"] = Value("u32", 0)
+    made["tokenizer.ggml.unknown_token_id"] = Value("u32", 1)
+    return made
+
+
+def _glm4(vocabulary: Vocabulary) -> Metadata:
+    return vocabulary.bpe({"eos": _END, "eot": _USER, "unk": _END, "bos": _END})
+
+
+def _glm(vocabulary: Vocabulary) -> Metadata:
+    return vocabulary.bpe({"bos": "[gMASK]", "eot": _USER, "unk": _END, "eom": _SEEN})
+
+
+def _chatglm(vocabulary: Vocabulary) -> Metadata:
+    return vocabulary.bpe({"eos": _END, "eot": _USER, "unk": _END})
+
+
+def _hunyuan(vocabulary: Vocabulary) -> Metadata:
+    """Return the keys; the end of a text is another token than the tokenizer says."""
+    made = vocabulary.bpe()
+    end = vocabulary.config.get("eod_token_id")
+    if is_number(end, LIMIT_TOKENS):
+        made["tokenizer.ggml.eos_token_id"] = Value("u32", end)
+    ends = vocabulary.documents.parse("generation_config.json").get("eos_token_id")
+    if isinstance(ends, list) and len(ends) > 1 and is_number(ends[0], LIMIT_TOKENS):
+        made["tokenizer.ggml.eot_token_id"] = Value("u32", ends[0])
+    return made
+
+
 def _phi3(vocabulary: Vocabulary) -> Metadata:
     """Return the keys of Phi-3, or of Phi-4, which merges bytes."""
     told = vocabulary.documents.parse(TOKENIZER_CONFIG)
@@ -157,10 +197,16 @@ _NO_SPACE: Final[Metadata] = {"tokenizer.ggml.add_space_prefix": Value("bool", v
 WAYS: Final[Mapping[str, Callable[[Vocabulary], Metadata]]] = MappingProxyType(
     {
         "bpe": Vocabulary.bpe,
+        "chatglm": _chatglm,
+        "ernie": _ernie,
         "gemma": _gemma,
         "gemma2": _gemma2,
         "gemma3": _gemma3,
+        "glm": _glm,
+        "glm4": _glm4,
+        "hunyuan": _hunyuan,
         "llama": _llama,
+        "nemotron": _nemotron,
         "phi3": _phi3,
         "qwen": _qwen,
         "sentencepiece": Vocabulary.sentencepiece,

@@ -6,7 +6,7 @@ As `BertNormalizer`, `BertPreTokenizer` and `WordPiece` of Hugging Face's tokeni
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from importer.exports.gguf.expressions import NotEncodedError, cut
@@ -19,6 +19,58 @@ _CHINESE: Final = (
     *((0x2B740, 0x2B81F), (0x2B920, 0x2CEAF), (0xF900, 0xFAFF), (0x2F800, 0x2FA1F)),
 )
 _LONGEST: Final = 100
+_SPECIAL: Final = {
+    "unk": "[UNK]",
+    "sep": "[SEP]",
+    "pad": "[PAD]",
+    "cls": "[CLS]",
+    "mask": "[MASK]",
+}
+
+
+def tokenizer_of(lines: Sequence[str], told: Mapping[str, Json]) -> Mapping[str, Json]:
+    """Return the tokenizer.json that a vocab.txt stands for, as transformers makes it.
+
+    Args:
+        lines: of the file, a token each.
+        told: tokenizer_config.json.
+    """
+    vocab: dict[str, Json] = {line: number for number, line in enumerate(lines)}
+    special = [_text(told.get(f"{kind}_token"), usual) for kind, usual in _SPECIAL.items()]
+    named = set(special)
+    added: list[Json] = [
+        {"id": number, "content": text, "special": True}
+        for text, number in vocab.items()
+        if text in named
+    ]
+    return {
+        "added_tokens": added,
+        "normalizer": {
+            "type": "BertNormalizer",
+            "clean_text": True,
+            "handle_chinese_chars": told.get("tokenize_chinese_chars", True),
+            "strip_accents": told.get("strip_accents"),
+            "lowercase": told.get("do_lower_case", True),
+        },
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": {
+            "type": "BertProcessing",
+            "cls": [special[3], vocab.get(special[3])],
+            "sep": [special[1], vocab.get(special[1])],
+        },
+        "model": {
+            "type": "WordPiece",
+            "unk_token": special[0],
+            "continuing_subword_prefix": "##",
+            "max_input_chars_per_word": _LONGEST,
+            "vocab": vocab,
+        },
+    }
+
+
+def _text(found: Json, usual: str) -> str:
+    found = found.get("content") if isinstance(found, dict) else found
+    return found if isinstance(found, str) else usual
 
 
 def bert_normalized(step: Mapping[str, Json], text: str) -> str:

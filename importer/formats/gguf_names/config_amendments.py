@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 from importer.codecs.base import Shape
-from importer.formats.gguf_names.facts import Facts
+from importer.formats.gguf_names.facts import Facts, shortest
 from store.json import Json
 
 Document = dict[str, Json]
@@ -193,6 +193,46 @@ def _gemma3n(document: Document, facts: Facts, tensors: Shapes) -> None:
     document |= {key: tensors[name][0] for key, name in rows.items() if tensors.get(name)}
 
 
+def _dbrx(document: Document, facts: Facts, _: Shapes) -> None:
+    attention = {
+        "kv_n_heads": facts.integer("attention.head_count_kv"),
+        "rope_theta": document.get("rope_theta"),
+    }
+    clip = facts.own("attention.clamp_kqv")
+    if isinstance(clip, float):
+        attention["clip_qkv"] = shortest(clip)
+    document["attn_config"] = attention
+    document["ffn_config"] = {
+        "hidden_size": document.get("d_model"),
+        "ffn_hidden_size": facts.integer("feed_forward_length"),
+        "moe_num_experts": facts.integer("expert_count"),
+        "moe_top_k": facts.integer("expert_used_count"),
+    }
+
+
+def _mpt(document: Document, facts: Facts, tensors: Shapes) -> None:
+    bias = facts.own("attention.max_alibi_bias")
+    attention: dict[str, Json] = {"alibi": bool(bias)}
+    if isinstance(bias, float) and bias.is_integer() and bias:
+        attention["alibi_bias_max"] = int(bias)
+    clip = facts.own("attention.clamp_kqv")
+    if isinstance(clip, float):
+        attention["clip_qkv"] = shortest(clip)
+    document["attn_config"] = attention
+    inner, width = facts.integer("feed_forward_length"), facts.integer("embedding_length")
+    if inner and width:
+        document["expansion_ratio"] = inner // width
+    document["no_bias"] = "blk.0.attn_qkv.bias" not in tensors
+
+
+def _minicpm3(document: Document, facts: Facts, tensors: Shapes) -> None:
+    _latent(document, facts, tensors)
+    nope, heads = document.get("qk_nope_head_dim"), facts.integer("attention.head_count")
+    both = tensors.get("blk.0.attn_kv_b.weight")
+    if both and heads and isinstance(nope, int):
+        document["v_head_dim"] = both[0] // heads - nope
+
+
 def _each(facts: Facts, key: str) -> Sequence[object] | None:
     """Return a fact that is told for each block."""
     found = facts.own(key)
@@ -208,11 +248,14 @@ AMENDMENTS: Final[Mapping[str, Callable[[Document, Facts, Shapes], None]]] = Map
     | dict.fromkeys(("qwen3next", "qwen35", "qwen35moe"), _linear)
     | dict.fromkeys(("falcon-h1", "granitehybrid"), _mamba_heads)
     | {
+        "dbrx": _dbrx,
         "falcon": _falcon,
         "gemma3n": _gemma3n,
         "gptneox": _neox,
         "jamba": _jamba,
         "mamba2": _mamba2,
+        "minicpm3": _minicpm3,
+        "mpt": _mpt,
         "phi2": _phi,
     }
 )

@@ -90,7 +90,9 @@ def byte_level(facts: Facts, vocabulary: Vocabulary) -> Iterator[str] | str:
     name = facts.values.get(f"{KEYS}pre")
     found = _pre_tokenizers().get(name) if isinstance(name, str) else None
     if found is None:
-        return f"how its pre-tokenizer `{name or 'default'}` cuts text is not known"
+        if not name:
+            return "nothing tells how it cuts text into words"
+        return f"how its pre-tokenizer `{name}` cuts text is not known"
     kind, table = found
     cut: list[Json] = [
         {"type": "Split", "pattern": {"Regex": one}, "behavior": "Isolated", "invert": False}

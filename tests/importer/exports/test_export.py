@@ -106,7 +106,7 @@ def test_a_blob_that_is_gone_or_short_is_named(store, tmp_path):
 def test_a_large_blob_with_many_tensors_is_shared_by_threads(store, tmp_path, monkeypatch):
     create(store, MODELS / "tiny-moe")
     export(store, tmp_path / "alone")
-    monkeypatch.setattr("importer.exports.write._SHARED", 100)
+    monkeypatch.setattr("importer.exports.jobs._SHARED", 100)
 
     export(store, tmp_path / "shared")
 

@@ -80,6 +80,23 @@ def test_a_stored_model_gives_what_one_file_of_it_gives(store, tmp_path, name):
     assert (tmp_path / "a.gguf").read_bytes() == (tmp_path / "b.gguf").read_bytes()
 
 
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_a_gguf_file_gives_a_directory_with_the_files_that_are_made_of_it(
+    store, tmp_path, is_stored
+):
+    file = tmp_path / "in.gguf"
+    export(None, file, "gguf", source=checkpoint(tmp_path / "m", "llama3"), q="q8_0")
+    if is_stored:
+        create(store, file)
+
+    source = {} if is_stored else {"source": file}
+    export(store if is_stored else None, tmp_path / "out", "hf", dtype="F32", **source)
+
+    made = json.loads((tmp_path / "out" / "generation_config.json").read_bytes())
+    assert made == {"bos_token_id": 260, "eos_token_id": 261}
+    assert json.loads((tmp_path / "out" / "config.json").read_bytes())["hidden_size"] == 64
+
+
 def test_the_number_of_threads_changes_no_byte(tmp_path):
     source = checkpoint(tmp_path / "in", "qwen2moe")
     for threads in (1, 3):

@@ -46,6 +46,22 @@ def test_minilm_is_the_file_that_llama_cpp_writes(tmp_path, minilm):
             assert digest(tmp_path / f"{kind}-stored") == GOLDEN["minilm"][kind]
 
 
+def test_a_vocabulary_of_lines_is_read_where_there_is_no_other(tmp_path, minilm):
+    (minilm / "tokenizer.json").unlink()
+
+    export(None, tmp_path / "out", "gguf", source=minilm, q="f16")
+
+    assert digest(tmp_path / "out") == GOLDEN["minilm"]["f16, vocab.txt"]
+
+
+def test_a_vocabulary_that_is_not_text_is_named(tmp_path, minilm):
+    (minilm / "tokenizer.json").unlink()
+    (minilm / "vocab.txt").write_bytes(b"[UNK]\n\xff\n")
+
+    with pytest.raises(InputError, match=r"vocab\.txt"):
+        planned(None, tmp_path / "out", "gguf", source=minilm)
+
+
 def test_a_way_of_pooling_that_llama_cpp_lacks_is_refused(tmp_path, minilm):
     (minilm / "1_Pooling" / "config.json").write_text('{"pooling_mode_max_tokens": true}')
 

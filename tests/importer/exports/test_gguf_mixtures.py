@@ -20,6 +20,8 @@ from importer.exports.gguf.weighting import importance_of
 from importer.formats.imatrix.matrix import ImportanceMatrix
 from store.errors import InputError, UsageError
 from tests.importer.builders import REPOSITORY
+from tests.importer.exports.exporting import planned
+from tests.importer.exports.gguf_checkpoints import checkpoint
 
 GOLDEN = json.loads((REPOSITORY / "fixtures" / "gguf" / "mixtures.json").read_bytes())
 
@@ -70,3 +72,21 @@ def test_two_bits_are_not_made_without_an_importance_matrix():
     empty = ImportanceMatrix({}, (), 0)
     with pytest.raises(InputError, match=r"blk\.0"):
         importance_of(empty, "blk.0.attn_q.weight", (256, 256), "Q2_K_S", "Q2_K")
+
+
+def test_the_plan_counts_tensors_whose_rows_are_too_short(tmp_path):
+    source = checkpoint(tmp_path / "in", "llama")
+
+    k, two, eight = (
+        planned(None, tmp_path / "o", "gguf", source=source, q=kind)[1].write
+        for kind in ("q4_k_m", "q2_k", "q8_0")
+    )
+
+    # As llama-quantize: "15 of 21 tensor(s) required fallback quantization".
+    why = "their rows are not multiples of 256"
+    assert k.notes == (
+        f"13 tensors in Q5_0 instead of Q4_K: {why}",
+        f"2 tensors in Q8_0 instead of Q6_K: {why}",
+    )
+    assert two.notes[0].startswith("9 tensors in Q4_0 instead of Q2_K")
+    assert eight.notes == ()

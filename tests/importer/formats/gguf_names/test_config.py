@@ -99,8 +99,52 @@ def test_a_bias_is_found_in_whatever_block_has_it():
     assert (found["mamba_conv_bias"], found["mamba_proj_bias"]) == (True, False)
 
 
-@pytest.mark.parametrize("architecture", ["granitehybrid", "jamba", "nemotron_h", "gemma3n"])
+HEADS = {"block_count": 2, "embedding_length": 32, "attention.head_count": 4}
+NESTED = {
+    "feed_forward_length": 128,
+    "attention.clamp_kqv": 8.0,
+    "attention.max_alibi_bias": 8.0,
+    "attention.head_count_kv": 2,
+    "attention.key_length": 12,
+    "rope.dimension_count": 4,
+    "rope.freq_base": 500000.0,
+    "expert_count": 4,
+    "expert_used_count": 2,
+}
+
+
+def test_dbrx_has_tables_in_its_table():
+    found = written("dbrx", HEADS | NESTED, {}).document
+    assert found["attn_config"] == {"kv_n_heads": 2, "rope_theta": 500000, "clip_qkv": 8}
+    assert found["ffn_config"] == {
+        "hidden_size": 32,
+        "ffn_hidden_size": 128,
+        "moe_num_experts": 4,
+        "moe_top_k": 2,
+    }
+
+
+@pytest.mark.parametrize("bias", [0.0, 8.0])
+def test_mpt_says_whether_positions_are_biases(bias):
+    facts = HEADS | NESTED | {"attention.max_alibi_bias": bias}
+    found = written("mpt", facts, {"blk.0.attn_qkv.bias": (96,)}).document
+    expected = {"alibi": True, "alibi_bias_max": 8} if bias else {"alibi": False}
+    assert found["attn_config"] == {**expected, "clip_qkv": 8}
+    assert (found["expansion_ratio"], found["no_bias"]) == (4, False)
+
+
+def test_minicpm3_has_values_as_wide_as_their_matrix_tells():
+    found = written("minicpm3", HEADS | NESTED, {"blk.0.attn_kv_b.weight": (72, 16)}).document
+    assert (found["qk_nope_head_dim"], found["v_head_dim"]) == (8, 10)
+    assert (found["q_lora_rank"], found["scale_depth"]) == (None, 1.4)
+
+
+SHAPED = ["granitehybrid", "jamba", "nemotron_h", "gemma3n", "dbrx", "mpt", "minicpm3"]
+
+
+@pytest.mark.parametrize("architecture", SHAPED)
 @pytest.mark.parametrize("odd", [0, -1, "many", 1 << 62, math.nan, [], ["a", None], True])
 def test_odd_facts_are_not_errors(architecture, odd):
-    keys = [*MAMBA, "attention.sliding_window_pattern", "activation_sparsity_scale"]
-    written(architecture, dict.fromkeys(keys, odd), ATTENTION)
+    keys = [*MAMBA, *NESTED, "attention.sliding_window_pattern", "activation_sparsity_scale"]
+    tensors = {**ATTENTION, "blk.0.attn_kv_b.weight": (72, 16)}
+    written(architecture, dict.fromkeys(keys, odd), tensors)

@@ -112,5 +112,5 @@ def test_configurations_are_of_spellings():
 
 
 def test_each_pre_tokenizer_is_named_once():
-    assert len(_pre_tokenizers()) == 69
+    assert len(_pre_tokenizers()) == 70
     assert all(table["names"] for _, table in _pre_tokenizers().values())
