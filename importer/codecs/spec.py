@@ -232,6 +232,7 @@ def parse_target(text: str, known: Sequence[str] = TARGETS) -> Target:
             f"`{printable(text)}` is not a type, expected one of {', '.join(known)}",
             code="E_QUANT_TYPE",
             hint=_FLOATS.get(word) or _nearest(word) or did_you_mean(word, known),
+            facts={"type": text},
         )
     spec = QUANT_TYPES[name]
     return with_group_size(spec, _group_size(text, size)) if slash else spec

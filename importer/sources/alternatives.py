@@ -104,7 +104,9 @@ def _choose(models: list[_Model], variant: str | None, sizes: Mapping[str, int])
     asked = "" if variant is None else f" of variant `{printable(variant)}`"
     shown = meant or models
     count = (
-        f"{len(meant) or 'none'} of {len(models)} models" if asked else f"{len(models)} models"
+        f"{len(meant) or 'none'} of {len(models)} models"
+        if asked
+        else f"the source has {len(models)} models"
     )
     raise UsageError(
         f"{count}{asked}: {', '.join(_listed(shown, sizes))}",

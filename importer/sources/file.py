@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple, NoReturn, Protocol
@@ -50,6 +50,19 @@ class Maker(Protocol):
         ...
 
 
+class Rest(Protocol):
+    """Fetches what is lacking of a file that stands for one on the Hub."""
+
+    def fetch(self, ranges: Iterable[range]) -> None:
+        """Fetch the bytes of some ranges of the file, and no others.
+
+        Raises:
+            IngotError: they cannot be had.
+            OSError: writing failed.
+        """
+        ...
+
+
 UNKNOWN: Final = FileRole(reason="of no known role")
 
 
@@ -65,6 +78,7 @@ class SourceFile:
         is_blob: whether it is a blob of the store, named by its digest. A writer may put
             another file with the same bytes in its place at any time.
         maker: makes the content of a file that is not in the source, but made of it.
+        rest: fetches what is lacking of it, where only its header is there.
     """
 
     path: str
@@ -74,6 +88,7 @@ class SourceFile:
     role: FileRole = UNKNOWN
     is_blob: bool = False
     maker: Maker | None = None
+    rest: Rest | None = field(default=None, compare=False)
 
     @property
     def size(self) -> int:
@@ -195,7 +210,12 @@ def read_whole(file: SourceFile, limit: int) -> bytes:
 
 
 def is_unchanged(file: SourceFile) -> bool:
-    """Return whether a file is still the one that was scanned."""
+    """Return whether a file is still the one that was scanned.
+
+    One that is made has its content with it; what it was made of is looked at on its own.
+    """
+    if file.maker is not None:
+        return True
     try:
         return Identity.of(os.stat(file.location)) == file.identity
     except FileNotFoundError:

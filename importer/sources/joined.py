@@ -14,12 +14,15 @@ from importer.sources.document import Document, read_document
 from importer.sources.file import SourceFile
 from importer.sources.schemes.modelopt.own_config import QUANT_CONFIG, with_quant_config
 from importer.sources.schemes.own_config import OWN_CONFIGS, with_own_config
-from importer.sources.tensor import SourceTensor
+from importer.sources.tensor import SourceTensor, StoredArray
 from store.text import printable
 
 _FLOATS: Final = frozenset({"BF16", "F16", "F32", "F64"})
 _MARKS: Final = ("weight_scale", "weight_scale_inv", "weight_packed", "absmax", "SCB")
 """Ends of the names of floats, beside which a scheme misses a weight if there is none."""
+_INTEGERS: Final = frozenset({"I64", "I32"})
+_BUFFERS: Final = ("position_ids", "num_batches_tracked")
+"""Ends of the names of integers that models of floats have, too: BERT's, CLIP's, ResNet's."""
 _DECLARATIONS: Final = ("quantization_config", "quantization", "compression_config")
 """Where a `config.json` says how weights are quantized."""
 
@@ -113,10 +116,14 @@ def may_be_quantized(
     if any(key in config for config in configs.values() for key in _DECLARATIONS):
         return True
     return any(
-        tensor.unjoined or array.dtype not in _FLOATS or array.name.endswith(_MARKS)
-        for tensor in stored
-        for array in tensor.arrays
+        tensor.unjoined or _may_be_part(array) for tensor in stored for array in tensor.arrays
     )
+
+
+def _may_be_part(array: StoredArray) -> bool:
+    if array.dtype in _FLOATS:
+        return array.name.endswith(_MARKS)
+    return array.dtype not in _INTEGERS or not array.name.endswith(_BUFFERS)
 
 
 def notes_of(tensors: Iterable[SourceTensor]) -> Iterator[str]:

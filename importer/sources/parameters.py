@@ -12,6 +12,7 @@ ACTIVATIONS: Final = (
     *(f".{what}_global_scale" for what in ("input", "output", "k", "v", "q")),
     *(f".{what}_zero_point" for what in ("input", "output", "k", "v", "q")),
     *(".activation_scale", ".input_scale_ub", ".qscale_act", ".scale_input"),
+    "_proj_input_scale",  # of stacked experts
 )
 """Names of what quantized models scale activations and their caches with."""
 

@@ -236,6 +236,15 @@ MODELOPT = {
     "mo-int4": "INT4_AWQ_CFG",
     "mo-mixed": None,
 }
+EXPERTS = {
+    "mo-fp8-experts": "FP8_DEFAULT_CFG",
+    "mo-fp8-channel-experts": "FP8_PER_CHANNEL_PER_TOKEN_CFG",
+    "mo-nvfp4-experts": "NVFP4_DEFAULT_CFG",
+    "mo-w4a8-nvfp4-experts": "W4A8_NVFP4_FP8_CFG",
+    "mo-mxfp4-experts": "W4A8_MXFP4_FP8_CFG",
+    "mo-mxfp8-experts": "MXFP8_DEFAULT_CFG",
+}
+"""What ModelOpt writes of stacked experts; of the others it raises errors, or needs a GPU."""
 
 
 def modelopt(directory, name, hidden):
@@ -277,6 +286,53 @@ def modelopt(directory, name, hidden):
                 values = values * inputs.float()
             found[f"{stem}.weight"] = values
     note(directory, found)
+
+
+def modelopt_experts(directory, name, hidden):
+    """Quantize stacked experts with ModelOpt, and decode them expert by expert with it."""
+    import modelopt.torch.quantization as mtq
+    from modelopt.torch.export import export_hf_checkpoint
+
+    torch.manual_seed(FIXED)
+    config = transformers.Llama4TextConfig(
+        hidden_size=hidden,
+        intermediate_size=hidden,
+        intermediate_size_mlp=hidden,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        head_dim=hidden // 2,
+        vocab_size=32,
+        num_local_experts=3,
+        interleave_moe_layer_step=1,
+        architectures=["Llama4ForCausalLM"],
+    )
+    model = transformers.Llama4ForCausalLM(config).to(torch.bfloat16).eval()
+    inputs = torch.arange(32).reshape(2, 16)
+    settings = copy.deepcopy(getattr(mtq, EXPERTS[name]))
+    quantized = mtq.quantize(model, settings, lambda one: one(inputs))
+    with torch.inference_mode():
+        export_hf_checkpoint(quantized, export_dir=directory)
+    arrays, found = load_file(directory / "model.safetensors"), {}
+    for key, scale in arrays.items():
+        if key.endswith("_weight_scale"):
+            stem = key.removesuffix("_weight_scale")
+            second = arrays.get(f"{stem}_weight_scale_2")
+            found[stem] = stacked(arrays[stem], scale, second)
+    note(directory, found)
+
+
+def stacked(weight, scale, second):
+    """Return what ModelOpt's tensors decode the matrices of a stack to."""
+    made = []
+    for number, matrix in enumerate(weight):
+        own = scale if scale.ndim == 0 else scale[number]
+        if matrix.dtype == torch.uint8 and own.shape[-1] == matrix.shape[-1]:
+            # Codes and scales of the transposed matrix, transposed: groups are of rows.
+            made.append(dequantized(matrix.T.contiguous(), own.T.contiguous(), second).T)
+        else:
+            made.append(dequantized(matrix, own, second))
+    return torch.stack(made)
 
 
 def smaller(value):
@@ -454,6 +510,10 @@ def main(directory, hidden=32, *only):
     jobs = {
         **{name: (lambda one, name=name: compressed(one, name, hidden)) for name in COMPRESSED},
         **{name: (lambda one, name=name: modelopt(one, name, hidden)) for name in MODELOPT},
+        **{
+            name: (lambda one, name=name: modelopt_experts(one, name, hidden))
+            for name in EXPERTS
+        },
         "hf-fp8-block": lambda one: fp8_blocks(one, hidden),
         "hf-fp8-ue8m0": lambda one: fp8_blocks(one, hidden, "E8M0"),
         "hf-fp8-experts": lambda one: fp8_experts(one, hidden),

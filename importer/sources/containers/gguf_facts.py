@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -91,10 +92,16 @@ def factors_of(file: SourceFile, header: Header) -> Mapping[str, bytes]:
     with opened(file) as descriptor:
         for tensor in header.tensors:
             is_small = tensor.kind.name == "F32" and tensor.nbytes <= _FACTOR_BYTES
-            if tensor.name in FACTORS and is_small and not header.is_big:
+            if tensor.name in FACTORS and is_small:
                 start = tensor.offset
-                found[tensor.name] = read_bytes(file, descriptor, start, start + tensor.nbytes)
+                data = read_bytes(file, descriptor, start, start + tensor.nbytes)
+                found[tensor.name] = _swapped(data) if header.is_big else data
     return found
+
+
+def _swapped(data: bytes) -> bytes:
+    form = f"{len(data) // 4}I"
+    return struct.pack(f"<{form}", *struct.unpack(f">{form}", data))
 
 
 def _texts(file: SourceFile, array: Array | None) -> Iterable[str]:

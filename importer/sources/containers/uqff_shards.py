@@ -150,7 +150,7 @@ def _stem(
     if len(matching) == 1:
         return matching[0]
     raise UsageError(
-        f"{len(sets)} models: {', '.join(_listed(sets, sizes))}",
+        f"the source has {len(sets)} models: {', '.join(_listed(sets, sizes))}",
         code="E_SRC_VARIANTS",
         facts={"variant": printable(min(sets))},
     )

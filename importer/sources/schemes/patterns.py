@@ -213,6 +213,8 @@ class _Reader:
             raise _UndecidedError
         if any(len(one) > 4 for one in numbers):  # noqa: PLR2004 - digits
             raise _UndecidedError
+        if most and int(most) < int(least):
+            raise _UndecidedError  # to one matcher nothing, to another a mistake
         self.at = len(self._text) - len(rest)
         return int(least), int(most) if most else None if comma else int(least)
 

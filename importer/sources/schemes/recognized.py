@@ -102,12 +102,21 @@ def is_fp8(clue: Clue) -> bool:
 def is_unknown(clue: Clue) -> bool:
     """Return whether it is the scales of a weight that is not an ordinary float.
 
-    Or numbers of few bits, where config.json says that a program that we do not know quantized.
+    Or numbers of few bits, where config.json says that a program that we do not know quantized,
+    or that any did, and scales of the same name are there.
     """
     if clue.method and clue.method not in _METHODS and clue.dtype in _PACKED:
         return True
+    if clue.method and clue.dtype in {*FP8, *_PACKED} and _has_scale(clue):
+        return True
     weight = clue.dtypes.get(f"{clue.stem}.weight")
     return clue.last == "weight_scale" and weight is not None and not is_plain(weight)
+
+
+def _has_scale(clue: Clue) -> bool:
+    """Return whether codes stand beside scales of their name: stacked experts' may."""
+    stem = clue.name.removesuffix("_packed")
+    return any(f"{stem}{end}" in clue.dtypes for end in ("_scale", "_scales", _OF_STACK))
 
 
 def is_named(*lasts: str) -> Callable[[Clue], bool]:

@@ -35,6 +35,7 @@ ENDS = (
     ),
 )
 """Ends of names that any scheme asks about, and of ordinary ones."""
+BUFFERS = ("position_ids", "num_batches_tracked")
 
 
 def plain(name, dtype):
@@ -43,7 +44,9 @@ def plain(name, dtype):
 
 stems = st.sampled_from([f"{L}.", "model.layers.0.mlp.experts.", "a.", ""])
 arrays = st.dictionaries(
-    st.builds(str.__add__, stems, st.sampled_from(ENDS)), st.sampled_from(FLOATS), min_size=1
+    st.builds(str.__add__, stems, st.sampled_from((*ENDS, *BUFFERS))),
+    st.sampled_from((*FLOATS, "I64", "I32")),
+    min_size=1,
 )
 
 
@@ -64,6 +67,7 @@ def test_what_is_left_out_of_the_schemes_is_nothing_to_any_of_them(arrays, confi
         ({f"{L}.weight_scale": "F32"}, {}),
         ({f"{L}.weight": "BF16", f"{L}.SCB": "F32"}, {}),
         ({"weight_packed": "F32"}, {}),
+        ({"position_ids": "F8_E4M3"}, {}),
         ({f"{L}.weight": "BF16"}, {"quantization": {"bits": 4}}),
         ({f"{L}.weight": "BF16"}, {"quantization_config": {}}),
     ],
@@ -77,6 +81,7 @@ def test_codes_scales_and_declarations_are_shown_to_the_schemes(arrays, config):
 
 def test_a_plain_model_is_not():
     arrays = {f"{L}.weight": "BF16", f"{L}.bias": "F16", "model.inv_freq": "F32"}
+    arrays |= {"embeddings.position_ids": "I64", "bn.num_batches_tracked": "I64"}
     tensors = [plain(name, dtype) for name, dtype in arrays.items()]
 
     assert not may_be_quantized(tensors, {"": {"model_type": "llama"}}, {})

@@ -13,6 +13,7 @@ from importer.sources.schemes.fp8.blocks import Declared
 from importer.sources.schemes.fp8.scheme import join_weight
 from importer.sources.schemes.parts import Parts, contradict, told
 from importer.sources.tensor import SourceTensor
+from store.text import printable
 
 _FP4: Final = 4
 _FP8: Final = 8
@@ -79,6 +80,10 @@ def join_fp4(
         )
     name = f"{stem}.weight"
     if whole is None:
+        other = parts.get(f"{stem}.global_scale")
+        if other is not None:
+            parts.leave(packed, f"`{printable(other.name)}` is not compressed-tensors' own")
+            return
         if scale.dtype not in {"U8", "F8_E8M0"} or size != _MXFP4.group_size:
             contradict(packed, f"has {told(scale)}, and no `{stem}.weight_global_scale`")
         parts.join(name, shape, arrays, codec_for(_MXFP4, "BF16"))

@@ -15,17 +15,23 @@ if TYPE_CHECKING:  # `show` recognizes schemes, and starts quickly
     from importer.sources.schemes.parts import Parts
     from importer.sources.tensor import SourceTensor
 
-_WEIGHT: Final = ".weight"
-_SCALE: Final = ".weight_scale"
-_SECOND: Final = ".weight_scale_2"
+_SCALE: Final = "weight_scale"
+_SECOND: Final = "weight_scale_2"
 _PACKED: Final = ("U8", "I8")
-_INPUTS: Final = ".pre_quant_scale"
-_LOW_RANK: Final = (".svdquant_lora_a", ".svdquant_lora_b")
+_INPUTS: Final = "pre_quant_scale"
+_LOW_RANK: Final = ("svdquant_lora_a", "svdquant_lora_b")
 """What is added to the weights."""
+_ENDS: Final = (f".{_SCALE}", f"_{_SCALE}")
+"""Of the scales of a module's `weight`, and of stacked experts, which are no modules."""
+_MODULE: Final = "."
+_SIDES: Final = 3
 
 
 class ModelOpt:
-    """A weight beside `weight_scale` and, of NVFP4, `weight_scale_2`."""
+    """A weight beside `weight_scale` and, of NVFP4, `weight_scale_2`.
+
+    Of stacked experts `X` these are `X_weight_scale` and `X_weight_scale_2`.
+    """
 
     decodes: Final = True
 
@@ -47,7 +53,7 @@ class ModelOpt:
         """
         from importer.sources.schemes.modelopt.config import read_algorithms  # noqa: PLC0415
 
-        if not any(tensor.name.endswith(_SCALE) for tensor in tensors):
+        if not any(tensor.name.endswith(_ENDS) for tensor in tensors):
             return tensors
         said = read_algorithms(config)
         if said is None and not any(tensor.name.endswith(_SECOND) for tensor in tensors):
@@ -55,26 +61,47 @@ class ModelOpt:
         from importer.sources.schemes.parts import Parts, contradict  # noqa: PLC0415 - as above
 
         parts = Parts(tensors)
-        for stem, _, scale in list(parts.ending(_SCALE)):
-            weight = parts.get(stem + _WEIGHT)
-            if weight is None:
+        for stem, end, scale in list(parts.ending(*_ENDS)):
+            joint = end[0]
+            weight = parts.get(stem + ".weight" if joint == _MODULE else stem)
+            if weight is None and joint == _MODULE:
                 contradict(scale, "is the scale of a weight that is not there")
-            if weight.dtype not in FP8 and weight.dtype not in _PACKED:
+            if weight is None or weight.dtype not in {*FP8, *_PACKED}:
                 continue
             module = stem.removeprefix(f"{scale.component}/") if scale.component else stem
             algorithm = None if said is None else said.of(module)
-            beside = [end for end in _LOW_RANK if parts.get(stem + end)]
-            if beside:
+            why = self._unread(parts, stem + joint, weight, scale)
+            if why:
                 for array in (weight, scale):
-                    parts.leave(array, f"`{beside[0][1:]}` beside it belongs to its values")
+                    parts.leave(array, why)
                 continue
-            self._join(parts, stem, (weight, scale), algorithm)
+            self._join(parts, stem + joint, (weight, scale), algorithm)
         return parts.tensors
+
+    def _unread(
+        self, parts: Parts, base: str, weight: SourceTensor, scale: SourceTensor
+    ) -> str:
+        """Return why a weight is not decoded; empty if it is."""
+        beside = [end for end in _LOW_RANK if parts.get(base + end)]
+        if beside:
+            return f"`{beside[0]}` beside it belongs to its values"
+        if base.endswith(_MODULE):
+            return ""
+        if parts.get(base + _INPUTS):
+            return f"`{_INPUTS}` of stacked experts is not read"
+        is_power = scale.dtype in {"U8", "F8_E8M0"} or parts.get(base + _SECOND) is not None
+        if len(weight.shape) != _SIDES or len(scale.shape) > _SIDES:
+            return f"its scales have {len(scale.shape)} dimensions"
+        return (
+            ""
+            if is_power or weight.dtype in FP8
+            else "integers of stacked experts are not read"
+        )
 
     def _join(
         self,
         parts: Parts,
-        stem: str,
+        base: str,
         arrays: tuple[SourceTensor, SourceTensor],
         algorithm: Algorithm | None,
     ) -> None:
@@ -82,8 +109,8 @@ class ModelOpt:
         from importer.sources.schemes.parts import contradict, told  # noqa: PLC0415
 
         weight, scale = arrays
-        second = parts.get(stem + _SECOND)
-        inputs = parts.get(stem + _INPUTS)
+        second = parts.get(base + _SECOND)
+        inputs = parts.get(base + _INPUTS)
         if algorithm is not None and not algorithm.is_quantized:
             contradict(weight, f"has {told(scale)}, and {algorithm} is not quantized")
         made: types.Read | None

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from importer.codecs.base import Decoder
 from importer.codecs.registry import codec_for
 from importer.codecs.scaled.columns import ColumnScaled
+from importer.codecs.scaled.fp4_down import HEIGHT, Fp4Down
 from importer.codecs.scaled.global_scaled import GROUPS, GlobalNvfp4, ScaledFp4
 from importer.codecs.scaled.integers import Layout, PackedInt
 from importer.codecs.spec import QUANT_TYPES
@@ -21,6 +22,7 @@ _FLOATS: Final = ("F32", "BF16", "F16")
 _BLOCKS: Final = {"FP8": (0, 0), "FP8_PER_CHANNEL_PER_TOKEN": (1, 0)}
 _IN_A_BYTE: Final = 2
 _MATRIX: Final = 2
+_STACK: Final = 3
 
 Pair = tuple[SourceTensor, SourceTensor]
 
@@ -44,7 +46,8 @@ def nvfp4(
             f"is {weight.dtype} and has {told(scale)} and {told(second)}, expected U8, "
             "F8_E4M3 and F32",
         )
-    shape, size = _unpacked(weight, scale)
+    down = _down(weight, scale)
+    shape, size = (down, HEIGHT) if down else _unpacked(weight, scale)
     _check_size(weight, scale, size, algorithm)
     if size not in GROUPS:
         contradict(weight, f"has {told(scale)}, groups of {size}, expected 16 or 32")
@@ -52,6 +55,8 @@ def nvfp4(
     if count not in {1, matrices}:
         contradict(second, f"has {count} numbers, and {told(weight)} is {matrices} matrices")
     is_shared = count < matrices
+    if down:
+        return Read(shape, Fp4Down(is_shared=is_shared))
     if size == QUANT_TYPES["nvfp4"].group_size and not is_shared:
         return Read(shape, GlobalNvfp4())
     return Read(shape, ScaledFp4(size, is_shared=is_shared))
@@ -116,6 +121,17 @@ def with_inputs(read: Read, inputs: SourceTensor) -> Read:
             inputs, f"is {list(inputs.shape)}, and its weight {read.decoder} {list(read.shape)}"
         )
     return Read(read.shape, ColumnScaled(read.decoder, _float(inputs)))
+
+
+def _down(weight: SourceTensor, scale: SourceTensor) -> tuple[int, ...]:
+    """Return the shape of experts with two codes of a column in a byte; empty of others."""
+    if len(weight.shape) != _STACK or len(scale.shape) != _STACK:
+        return ()
+    experts, pairs, columns = weight.shape
+    groups = scale.shape[1]
+    is_down = groups and scale.shape == (experts, groups, columns)
+    rows = pairs * _IN_A_BYTE
+    return (experts, rows, columns) if is_down and rows == groups * HEIGHT else ()
 
 
 def _unpacked(weight: SourceTensor, scale: SourceTensor) -> tuple[tuple[int, ...], int]:

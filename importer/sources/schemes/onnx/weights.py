@@ -110,7 +110,7 @@ def join_blocks(found: Blocks, tensors: Tensors, where: str) -> SourceTensor | s
         _bad(where, codes, f"has g_idx of {groups.kind.name}, expected INT32")
     is_packed = zero is not None and zero.kind.name == "UINT8"
     if groups is not None and (is_packed or bits != _CHOSEN_BITS):
-        # onnxruntime 1.31 refuses 8 bits, and takes other zero points than those of g_idx.
+        # onnxruntime 1.32 refuses 8 bits, and computes with 8 in place of packed zero points.
         return "it has g_idx together with packed zero points, or in another width than 4 bits"
     if columns > LARGEST:
         return f"its rows have more than {LARGEST} columns"

@@ -257,7 +257,7 @@ def test_several_models_are_listed_with_their_sizes(tmp_path):
 
     assert caught.value.code == "E_SRC_VARIANTS"
     message = str(caught.value)
-    assert message.startswith("3 models: `BF16`, `Q4_K_M` (")
+    assert message.startswith("the source has 3 models: `BF16`, `Q4_K_M` (")
     assert "`Q8_0` (1.1 MB)" in message
 
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from argparse import Namespace
 from pathlib import Path
 
 import gguf
 import numpy as np
 import pytest
+from gguf.scripts.gguf_convert_endian import convert_byteorder
 
 from importer.codecs.reference.matrices import to_f32
 from importer.codecs.registry import has_blocks, transcoder_for
@@ -116,6 +118,19 @@ def test_the_factors_of_llama_3_give_its_parameters_back():
     scaling = inventory.configs[""]["rope_scaling"]
     assert {**scaling, "rope_theta": 500000.0} == rope
     assert any("rope_freqs.weight" in note for note in inventory.notes)
+
+
+def test_factors_are_numbers_in_files_of_the_other_byte_order_too(tmp_path, monkeypatch):
+    path = tmp_path / "llama.gguf"
+    path.write_bytes((FIXTURES / "llama.gguf").read_bytes())
+    monkeypatch.setattr("builtins.input", lambda _: "YES")
+    reader = gguf.GGUFReader(path, "r+")
+    convert_byteorder(reader, Namespace(order="big", dry_run=False))
+    reader.data.flush()
+
+    found = read_inventory(path, apart=True)
+
+    assert found.configs == taken_apart("llama").configs
 
 
 def test_files_are_made_of_the_metadata():

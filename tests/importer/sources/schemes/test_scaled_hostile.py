@@ -60,6 +60,11 @@ NVFP4 = {
     "a.weight_scale": ("F8_E4M3", (4, 2)),
     "a.weight_scale_2": ("F32", ()),
 }
+DOWN = {
+    "e.up": ("U8", (2, 16, 8)),
+    "e.up_weight_scale": ("F8_E4M3", (2, 2, 8)),
+    "e.up_weight_scale_2": ("F32", ()),
+}
 INT4 = {"a.weight": ("U8", (2, 32)), "a.weight_scale": ("F32", (4, 1))}
 BLOCKS = {"e.w_blocks": ("U8", (2, 4, 1, 16)), "e.w_scales": ("U8", (2, 4, 1))}
 MXFP4 = {"quant_method": "mxfp4"}
@@ -161,6 +166,19 @@ BAD = {
     "nvfp4 with scales of another dtype": (
         NVFP4 | {"a.weight_scale_2": ("F16", ())}, mo("NVFP4"), PAIR, "expected U8",
     ),
+    "experts in groups of 8 rows": (
+        DOWN | {"e.up_weight_scale": ("F8_E4M3", (2, 4, 8))}, mo("NVFP4"), PAIR, "does not fit",
+    ),
+    "experts of other columns": (
+        DOWN | {"e.up_weight_scale": ("F8_E4M3", (2, 2, 7))}, mo("NVFP4"), PAIR, "does not fit",
+    ),
+    "experts with three scales": (
+        DOWN | {"e.up_weight_scale_2": ("F32", (3,))}, mo("NVFP4"), PAIR, "3 numbers",
+    ),
+    "experts that are fp8": (DOWN, mo("FP8"), PAIR, "says FP8"),
+    "experts that are excluded": (
+        DOWN, mo("NVFP4", exclude_modules=["e*"]), PAIR, "is not quantized",
+    ),
     "excluded": (NVFP4, mo("NVFP4", exclude_modules=["a*"]), PAIR, "is not quantized"),
     "negative groups": (NVFP4, mo("NVFP4", group_size=-1), CONFIG, "group_size"),
     "an algorithm that is a number": (NVFP4, mo(4), CONFIG, "quant_algo"),
@@ -257,6 +275,12 @@ def test_groups_of_columns_that_are_not_whole_are_refused(tmp_path, order):
         ),
         ({"a.weight": ("F8_E4M3FNUZ", (4, 4)), "a.weight_scale": ("F32", ())}, None, "FNUZ"),
         (NVFP4 | {"a.svdquant_lora_a": ("BF16", (4, 2))}, mo("NVFP4_SVD"), "svdquant_lora_a"),
+        (
+            {name: FP4[name] for name in ("a.weight_packed", "a.weight_scale")}
+            | {"a.global_scale": ("F32", (1,))},
+            ct(NV),
+            "a.global_scale",
+        ),
     ],
 )
 def test_a_form_that_is_not_decoded_is_refused_by_name(tmp_path, tensors, quantization, words):
@@ -265,6 +289,33 @@ def test_a_form_that_is_not_decoded_is_refused_by_name(tmp_path, tensors, quanti
 
     assert (caught.value.code, caught.value.exit_code) == ("E_QUANT_FORMAT", 4)
     assert "`model.safetensors`: `a.w" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("tensors", "quantization"),
+    [
+        (DOWN | {"e.up_pre_quant_scale": ("BF16", (32,))}, mo("NVFP4_AWQ")),
+        ({"e.up": ("U8", (2, 8, 8)), "e.up_weight_scale": ("F32", (2, 16, 1))}, mo("INT4_AWQ")),
+        (
+            {"e.up": ("F8_E4M3", (2, 8, 4)), "e.up_weight_scale": ("F32", (2, 1, 1, 1, 1))},
+            mo("fp8_pb_wo"),
+        ),
+        ({"e.up_packed": ("U8", (2, 8, 8)), "e.up_scale": ("F8_E4M3", (2, 8, 1))}, ct(NV)),
+        ({"e.up": ("U8", (2, 8, 8)), "e.up_scale": ("F8_E4M3", (2, 8, 1))}, ct(NV)),
+        (
+            {
+                "e.up_weight_packed": ("U8", (2, 8, 8)),
+                "e.up_weight_scale": ("F8_E4M3", (2, 8, 1)),
+            },
+            ct(NV),
+        ),
+    ],
+)
+def test_stacked_experts_of_another_form_are_refused(tmp_path, tensors, quantization):
+    with pytest.raises(UnsupportedError, match=r"`e[.]up") as caught:
+        read_inventory(source(tmp_path / "s", tensors, quantization))
+
+    assert (caught.value.code, caught.value.exit_code) == ("E_QUANT_FORMAT", 4)
 
 
 @pytest.mark.parametrize(

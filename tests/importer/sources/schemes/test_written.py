@@ -120,6 +120,16 @@ def test_scales_of_all_experts_are_shared_out(store):
     assert shown.keys() >= expected("hf-fp8-experts").keys()
 
 
+def test_experts_of_modelopt_are_shown_as_transformers_holds_them(store):
+    create(store, WRITTEN / "mo-nvfp4-experts")
+
+    shown = {one.name: one for one in describe(store, NAME).tensors}
+    up = shown["model.layers.0.feed_forward.experts.gate_up_proj"]
+    count = 3 * 32 * 64
+    assert (up.type_name, up.shape) == ("nvfp4 16x1", (3, 32, 64))
+    assert up.nbytes == count // 2 + count // 16 + 4
+
+
 @pytest.mark.parametrize(
     "written",
     [
@@ -130,6 +140,7 @@ def test_scales_of_all_experts_are_shared_out(store):
         "hf-fp8-experts",
         "mo-int4",
         "mo-mixed",
+        "mo-nvfp4-experts",
     ],
 )
 @pytest.mark.parametrize("asked", ["repack", "int8", "bf16"])
@@ -166,13 +177,13 @@ def test_a_divisor_becomes_its_reciprocal_where_there_is_a_way_back(store):
     assert divisors
 
 
-@pytest.mark.parametrize("written", ["mo-nvfp4", "mo-fp8", "ct-fp8-static"])
+@pytest.mark.parametrize("written", ["mo-nvfp4", "mo-nvfp4-experts", "mo-fp8", "ct-fp8-static"])
 def test_scales_of_activations_are_kept_and_told(store, written):
     request = ImportRequest(NAME, WRITTEN / written, parse_options("int8/32"))
     plan = plan_import(request, store)
 
-    kept = [one for one in plan.tensors if one.name.endswith(".input_scale")]
-    assert len(kept) == 7
+    kept = [one for one in plan.tensors if one.name.endswith("input_scale")]
+    assert len(kept) == (9 if "experts" in written else 7)
     assert all(one.target is None for one in kept)
     assert any("scaled activations" in warning for warning in plan.warnings)
     others = [one for one in plan.tensors if one not in kept]
