@@ -24,6 +24,8 @@ _NOWHERE: Final = np.int64(1) << 60
 """Bytes of an option that a unit does not have: more than any room."""
 _NEAR: Final = 2e-6
 """Of the bound: a choice so near to it is not exchanged any more."""
+_NOTHING: Final = 1e-12
+"""Of the most damage: what rounding leaves of differences where there should be none."""
 _ROUNDS: Final = 200
 """Of exchanges, at most."""
 _MOVES: Final = 500
@@ -126,12 +128,13 @@ def frontier(options: Options) -> Frontier:
     ranks = np.repeat(np.arange(len(found)), [len(part[0]) for part in found])
     steps = np.lexsort((ranks, units, -slopes))
     first_bytes, first_damage = int(nbytes[:, 0].sum()), math.fsum(damage[:, 0])
+    damages = np.concatenate([[first_damage], -better[steps]]).cumsum()
     return Frontier(
         order[:, 0],
         units[steps],
         targets[steps],
         np.concatenate([[first_bytes], more[steps]]).cumsum(dtype=np.int64),
-        np.concatenate([[first_damage], -better[steps]]).cumsum(),
+        np.where(damages > _NOTHING * first_damage, damages, 0.0),
     )
 
 

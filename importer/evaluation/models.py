@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -17,6 +17,7 @@ from importer.sources.location import Source
 from store import Store
 from store.errors import UnsupportedError, in_words
 from store.json import Json, JsonError, loads
+from store.tensorfile import LENGTH_BYTES, header_length, parse_header
 from store.text import printable
 
 _NEEDED: Final = ("torch", "transformers")
@@ -47,6 +48,8 @@ class LoadedModel(NamedTuple):
         pooling: of an encoder, what of the last hidden state is the embedding: `mean`, `cls`
             or `last`.
         fingerprint: tells it from others.
+        name: as people are told it.
+        tensors: names of its weights, as its files have them.
     """
 
     model: Any
@@ -56,6 +59,8 @@ class LoadedModel(NamedTuple):
     pooling: str
     device: str
     fingerprint: str
+    name: str
+    tensors: frozenset[str]
 
 
 def check_installed() -> None:
@@ -63,10 +68,14 @@ def check_installed() -> None:
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise UnsupportedError(
-            f"running a model needs {' and '.join(_NEEDED)}, and {' and '.join(missing)} "
+            f"running a model needs {_names(_NEEDED)}, and {_names(missing)} "
             f"{'is' if len(missing) == 1 else 'are'} not installed",
             code="E_TORCH",
         )
+
+
+def _names(packages: Iterable[str]) -> str:
+    return " and ".join(f"`{name}`" for name in packages)
 
 
 @contextlib.contextmanager
@@ -123,7 +132,15 @@ def _load(folder: Path, name: str, setup: Setup, fingerprint: str) -> LoadedMode
     positions = getattr(model.config, "max_position_embeddings", None)
     context = min(_CONTEXT, positions) if isinstance(positions, int) else _CONTEXT
     return LoadedModel(
-        model, tokenizer, is_causal, context, _pooling(folder), device, fingerprint
+        model,
+        tokenizer,
+        is_causal,
+        context,
+        _pooling(folder),
+        device,
+        fingerprint,
+        name,
+        frozenset(_tensors(folder)),
     )
 
 
@@ -146,6 +163,14 @@ def _pooling(folder: Path) -> str:
     if said.get("pooling_mode_cls_token") is True:
         return "cls"
     return "last" if said.get("pooling_mode_lasttoken") is True else "mean"
+
+
+def _tensors(folder: Path) -> Iterator[str]:
+    for path in folder.glob("*.safetensors"):
+        with path.open("rb") as file:
+            length = header_length(file.read(LENGTH_BYTES), path.stat().st_size, path.name)
+            header = parse_header(file.read(length), path.stat().st_size, path.name)
+        yield from (entry.name for entry in header.entries)
 
 
 def _document(path: Path) -> dict[str, Json]:

@@ -12,6 +12,7 @@ from importer.evaluation.models import LoadedModel
 from importer.evaluation.text import Sequences, Text
 from importer.events import Evaluated, Listener, silent
 from store.errors import UnsupportedError
+from store.text import printable
 
 _HIGH: Final = 0.99
 
@@ -84,13 +85,18 @@ def compare_outputs(
         UnsupportedError: one foresees tokens and the other does not, or their tokens differ.
     """
     if a.is_causal != b.is_causal:
+        causal, other = (a, b) if a.is_causal else (b, a)
         raise UnsupportedError(
-            "one of the two is a language model and the other is not", code="E_EVAL_KINDS"
+            f"`{printable(causal.name)}` is a language model and `{printable(other.name)}` is "
+            "not, expected two of a kind",
+            code="E_EVAL_KINDS",
         )
     ours, theirs = sequences
     if ours.ids != theirs.ids:
         raise UnsupportedError(
-            "their tokenizers make different tokens of the text", code="E_EVAL_TOKENS"
+            f"the tokenizers of `{printable(a.name)}` and `{printable(b.name)}` make different "
+            "tokens of the text, expected the same",
+            code="E_EVAL_TOKENS",
         )
     sums = _Sums()
     done = 0

@@ -63,8 +63,12 @@ def attach(plan: Plan, role: Role, inventory: Inventory) -> Plan:
     """
     if plan.inventory.components not in {("",), ()} or plan.inventory.whole is not None:
         article = "a draft" if role is Role.DRAFT else "an adapter"
+        found = f"has the parts {', '.join(sorted(filter(None, plan.inventory.components)))}"
+        if plan.inventory.whole is not None:
+            found = "is a GGUF file that is kept whole"
         raise UnsupportedError(
-            f"the model cannot carry {article}: it is not one directory of tensors",
+            f"`{printable(plan.inventory.root.name)}` cannot carry {article}: it {found}, "
+            "expected one directory of tensors",
             code="E_ATTACHMENT",
         )
     tensors = sorted(

@@ -224,7 +224,7 @@ def _changed(change: Change, rule: Rule, packed: Packed | None) -> Decision:
 def _unused(rule: Rule, names: Iterable[str]) -> UsageError:
     globs = " or ".join(f"`{printable(glob)}`" for glob in rule.match)
     if role := _ROLES.get(rule.origin):
-        code, what = "E_ROLE_UNUSED", f"the type for {role}"
+        code, what = "E_ROLE_UNUSED", f"the type for {role} ({globs})"
     else:
         code, what = "E_RULE_UNUSED", f"the rule for {globs}"
     nothing = f"no tensor matches {what}"

@@ -69,14 +69,12 @@ class Rule:
     factor: float = field(default=1.0, compare=False)
     origin: Origin = field(default=Origin.FILE, compare=False)
     index: int = field(default=0, compare=False)
-    _pattern: re.Pattern[str] = field(init=False, repr=False, compare=False)
-    _short: re.Pattern[str] | None = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        """Compile the globs once: a model has 100 000 names."""
-        short = tuple(glob for glob in self.match if not glob.endswith(_SUFFIX))
-        object.__setattr__(self, "_pattern", _compiled(self.match))
-        object.__setattr__(self, "_short", _compiled(short) if short else None)
+    # Of the globs, and of those that leave the suffix out; made when a name is looked at. A
+    # model has 100 000 names, and `show` looks at few rules of a recipe.
+    _pattern: re.Pattern[str] | None = field(
+        default=None, init=False, repr=False, compare=False
+    )
+    _short: re.Pattern[str] | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def takes_all(self) -> bool:
@@ -87,12 +85,19 @@ class Rule:
 
     def matches(self, name: str) -> bool:
         """Whether one of the globs matches a name."""
-        if self._pattern.match(name):
+        if (self._pattern or self._compile()).match(name):
             return True
         stem = name.removesuffix(_SUFFIX)
         if self._short is None or stem is name:
             return False
         return self._short.match(stem) is not None
+
+    def _compile(self) -> re.Pattern[str]:
+        short = tuple(glob for glob in self.match if not glob.endswith(_SUFFIX))
+        object.__setattr__(self, "_short", _compiled(short) if short else None)
+        pattern = _compiled(self.match)
+        object.__setattr__(self, "_pattern", pattern)
+        return pattern
 
     def takes(
         self, name: str, dtype: str, shape: tuple[int, ...], depths: Depths, copies: int = 1

@@ -353,7 +353,13 @@ _TOKENIZER: Final = {
     "normalizer": None,
     "pre_tokenizer": {"type": "Whitespace"},
     "post_processor": None,
-    "decoder": {"type": "Fuse"},  # mistral.rs asks for one
+    # mistral.rs asks for one, and knows those of bytes.
+    "decoder": {
+        "type": "ByteLevel",
+        "add_prefix_space": False,
+        "trim_offsets": True,
+        "use_regex": True,
+    },
     "model": {"type": "BPE", "vocab": VOCABULARY, "merges": []},
 }
 

@@ -12,6 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+from tests.benchmarks import llama_cpp
 from tests.benchmarks.measure import Prepare, run
 from tests.soak.machines import Machines
 
@@ -279,6 +280,8 @@ ROWS: Final = (
     Row("nvfp4", "create nvfp4", CONVERT, create(*NVFP4), mlx_lm("--q-mode", "nvfp4"), 0.025, 0.018),
     Row("mxfp4", "create mxfp4", CONVERT, create(*MXFP4), mlx_lm("--q-mode", "mxfp4"), 0.025, 0.015),
     Row("moe", "create int4, experts", CONVERT, create(*INT4), MLX_INT4, 0.25, 0.19, models=("moe",)),
+    Row("mse-int4", "create int4 --calibrate mse", "create int4", create(*INT4, "--calibrate", "mse"), create(*INT4), 3.0, 2.0),
+    Row("mse-int8", "create int8 --calibrate mse", "create int8", create(*INT8, "--calibrate", "mse"), create(*INT8), 3.0, 2.0),
     Row("int4-writer", "create int4", WRITES, create(*INT4), writer("int4"), 0.22, 0.16),
     Row("plain-writer", "create", WRITES, create(), writer(), 0.75, 0.5),
     Row("plain-copy", "create", "cp -r and openssl dgst of the copy", create(), copy_and_hash("safetensors"), 0.75, 0.5),
@@ -293,6 +296,9 @@ ROWS: Final = (
     Row("export-int4", "export --to mlx -q int4", CONVERT, export_source("mlx", "-q", "int4"), MLX_INT4, 0.3, 0.2),
     Row("export-afq4", "export --to uqff -q afq4", "mistralrs write_uqff", export_source("uqff", "-q", "afq4"), mistralrs("AFQ4"), 0.15, 0.1),
     Row("export-q4k", "export --to uqff -q q4k", "mistralrs write_uqff", export_source("uqff", "-q", "q4k"), mistralrs("Q4K"), 0.35, 0.2),
+    *(Row(f"gguf-{kind}", f"export --to gguf -q {kind}", "convert_hf_to_gguf", llama_cpp.export_gguf(kind), llama_cpp.convert(kind), 0.15, 0.1) for kind in ("f16", "bf16")),
+    *(Row(f"gguf-{kind}", f"export --to gguf -q {kind}", "convert_hf_to_gguf, then llama-quantize", llama_cpp.export_gguf(kind), llama_cpp.convert_and_quantize(kind), 0.12, 0.08) for kind in ("q8_0", "q4_0")),
+    *(Row(f"gguf-{kind}", f"export --to gguf -q {kind}", "llama-quantize alone", llama_cpp.export_gguf(kind), llama_cpp.quantize(kind), 0.4, 0.2) for kind in ("q4_k_m", "q5_k_m", "q6_k", "q3_k_m", "q2_k")),
     Row("again", "create again", "", create_again(), None, 0.25, 0.15, Measure.SECONDS),
     Row("again-int4", "create int4 again", "", create_again(*INT4), None, 0.25, 0.15, Measure.SECONDS),
     Row("tag", "create, another tag", "", create_tag(), None, 0.25, 0.15, Measure.SECONDS),
@@ -311,6 +317,9 @@ ROWS: Final = (
     Row("rss-int4", "create int4 --jobs 2", "", create(*INT4, "--jobs", "2"), None, 220, measure=Measure.PEAK),
     Row("rss-plain", "create --jobs 2", "", create("--jobs", "2"), None, 64, measure=Measure.PEAK),
     Row("rss-export", "export --to mlx -q int4 --jobs 2", "", export_source("mlx", "-q", "int4", "--jobs", "2"), None, 250, measure=Measure.PEAK),
+    Row("rss-gguf", "export --to gguf -q q4_k_m --jobs 2", "", llama_cpp.export_gguf("q4_k_m", "--jobs", "2"), None, 250, measure=Measure.PEAK),
+    Row("rss-uqff", "export --to uqff -q q4k --jobs 2", "", export_source("uqff", "-q", "q4k", "--jobs", "2"), None, 250, measure=Measure.PEAK),
+    Row("rss-hf", "export --to hf --jobs 2", "", export_source("hf", "--jobs", "2"), None, 250, measure=Measure.PEAK),
     Row("rss-verify", "verify --jobs 2", "", in_store("verify", "--jobs", "2"), None, 64, measure=Measure.PEAK),
 )
 # fmt: on

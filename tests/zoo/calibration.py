@@ -105,6 +105,10 @@ class Judge:
         state: dict[str, Any] = {}
         for path in sorted(folder.glob("*.safetensors")):
             state |= load_file(path)
+        return self.judge_state(state)
+
+    def judge_state(self, state: dict[str, Any]) -> dict[str, float]:
+        """Return 1 - cosine for each domain, of weights by name."""
         missing, _ = self._model.load_state_dict(state, strict=False)
         assert not [name for name in missing if "position_ids" not in name], missing
         return {

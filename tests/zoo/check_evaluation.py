@@ -94,6 +94,8 @@ def sequences(name: str) -> list[list[int]]:
 def hooked(model: Any, name: str) -> dict[str, Any]:
     """Return mean squares of the inputs of linear layers, as hooks on modules see them."""
     found: dict[str, list[Any]] = {}
+    # Of tied weights the first name, which is the embedding's.
+    names = {id(weight): own for own, weight in model.named_parameters()}
 
     def hook(own: str) -> Any:
         def see(_: Any, inputs: Any) -> None:
@@ -102,15 +104,13 @@ def hooked(model: Any, name: str) -> dict[str, Any]:
         return see
 
     with contextlib.ExitStack() as stack, torch.no_grad():
-        for own, module in model.named_modules():
+        for module in model.modules():
             if isinstance(module, torch.nn.Linear):
-                stack.callback(module.register_forward_pre_hook(hook(own)).remove)
+                seen = hook(names[id(module.weight)])
+                stack.callback(module.register_forward_pre_hook(seen).remove)
         for ids in sequences(name):
             model(input_ids=torch.tensor([ids]))
-    return {
-        f"{own}.weight": (torch.cat(rows).double() ** 2).mean(dim=0)
-        for own, rows in found.items()
-    }
+    return {own: (torch.cat(rows).double() ** 2).mean(dim=0) for own, rows in found.items()}
 
 
 def check_importance(root: Path, folder: Path, name: str) -> None:
@@ -224,6 +224,44 @@ def check_outputs(root: Path, folder: Path, name: str) -> None:
     print(f"{name}: KL divergence {found['kl_divergence']['mean']:.4f}")
 
 
+def check_factors(root: Path, folder: Path, name: str) -> None:
+    """Compare factors with matrices of the small model that are put in by hand."""
+    file, store = root / f"{name}.json", ("--store", root / "store")
+    words = ("--text", root / "text", "--context", CONTEXT, "--limit", 4, "--jobs", 1)
+    ingot("eval", folder, name, *words, "--sensitivity", file, *store)
+    factors = json.loads(file.read_bytes())
+    sides = [
+        AutoModelForCausalLM.from_pretrained(one, dtype=torch.float32).eval()
+        for one in (folder, root / f"{name}-small")
+    ]
+    plain, small = (dict(side.named_parameters()) for side in sides)
+    damages = []
+    tried = ("model.layers.0.self_attn.k_proj.weight", "lm_head.weight")
+    for own in tried:
+        with torch.no_grad():
+            before = plain[own].clone()
+            logs = []
+            for values in (before, small[own]):
+                plain[own].copy_(values)
+                found = [
+                    sides[0](input_ids=torch.tensor([ids])).logits[0, :-1].double()
+                    for ids in sequences(name)[:4]
+                ]
+                logs.append(torch.cat(found).log_softmax(dim=-1))
+            plain[own].copy_(before)
+        damage = (logs[0].exp() * (logs[0] - logs[1])).sum(dim=-1).mean()
+        noise = (before - small[own]).double().square().sum()
+        share = noise / before.double().square().sum()
+        damages.append(float(damage / share / before.numel()))
+    np.testing.assert_allclose(
+        factors[tried[0]] / factors[tried[1]], damages[0] / damages[1], rtol=2e-3
+    )
+    asked = ("--target-bpw", 6, "--sensitivity", file, "--dry-run", "--json")
+    plan = json.loads(ingot("create", "planned", folder, *asked, *store))
+    assert not [one for one in plan["warnings"] if "sensitivities" in str(one)], plan
+    print(f"{name}: {len(factors)} factors, of {len(plain)} weights")
+
+
 def main() -> None:
     """Make the models, and judge."""
     with tempfile.TemporaryDirectory() as place:
@@ -233,6 +271,8 @@ def main() -> None:
         for name, folder in folders.items():
             check_importance(root, folder, name)
             check_outputs(root, folder, name)
+            if name in {"llama", "moe"}:
+                check_factors(root, folder, name)
         check_resumed(root, folders["llama"])
         said = ingot("eval", folders["llama"], folders["bert"], "--text", root / "text", code=4)
         assert "language model" in said, said

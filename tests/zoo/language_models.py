@@ -156,7 +156,7 @@ MIXTURES = {
             "n_layers": 2,
             "max_seq_len": 64,
             "ffn_config": {"ffn_hidden_size": 16, "moe_num_experts": 4, "moe_top_k": 2},
-            "attn_config": {"kv_n_heads": 2, "rope_theta": 10000.0},
+            "attn_config": {"kv_n_heads": 2, "rope_theta": 10000.0, "clip_qkv": 8.0},
         },
         **SHARDED,
     ),
