@@ -84,6 +84,12 @@ def _summary(command: Callable[..., object]) -> Callable[[], None]:
     return summary
 
 
+def named(words: list[str]) -> str:
+    """Return a blank and the command that some words name, or nothing."""
+    word = command_word(words)
+    return f" {word}" if word in _COMMANDS else ""
+
+
 def command_word(words: list[str]) -> str | None:
     """Return the word where the command stands, behind the options that every command has."""
     rest = iter(words)

@@ -38,11 +38,12 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "names, or to the types of a recipe",
         "E_CLUSTER_ADDRESS": "`dask scheduler` prints its address when it starts",
         "E_CLUSTER_DIED": "Look at the logs of the workers: most often they have too little "
-        "memory; what is made is kept, so run the same command again",
-        "E_CLUSTER_LOST": "Start the scheduler again and run the same command: it goes on",
+        "memory; blobs that were made are kept: run the same command again",
+        "E_CLUSTER_LOST": "Start the scheduler again and run the same command: blobs that were "
+        "made are kept",
         "E_CLUSTER_MISSING": "pip install 'ingot[dask]', here and where the workers run",
-        "E_CLUSTER_PATH": "Source and store must be on file systems that every worker mounts "
-        "under the same path",
+        "E_CLUSTER_PATH": "What is read and written must be on file systems that every worker "
+        "mounts under the same path",
         "E_CLUSTER_SCHEDULER": "Start one with `dask scheduler`, or look at the address and "
         "the firewall",
         "E_CLUSTER_VERSION": "Install the same versions on every machine of the cluster",
@@ -130,6 +131,8 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "E_RECIPE_TYPE": "Say which: `-q int4 --recipe {recipe}`",
         "E_RECIPE_TYPED": "Leave `-q` out",
         "E_REGISTRY_PLAIN": "Use https, or allow it with `--insecure`",
+        "E_REGISTRY_PROXY": "HTTPS_PROXY, HTTP_PROXY and ALL_PROXY name one as "
+        "`http://HOST:PORT`, and NO_PROXY hosts that need none",
         "E_REQUIRES": "Leave REQUIRES out of the Modelfile",
         "E_ROLE_UNUSED": "Leave `--{role}` out",
         "E_RULE": "Such as --rule '*.v_proj=int8/64' or --rule 'lm_head=keep'",
@@ -176,6 +179,22 @@ _FAMILIES: Final = MappingProxyType(
 """By the beginning of the code: what helps where the code itself has no hint."""
 
 
+def _written_elsewhere(error: IngotError) -> str:
+    """Return what makes a type that is not the store's, where other programs have it."""
+    if error.code != "E_QUANT_TYPE":
+        return ""
+    import re
+
+    word = str(error.facts.get("type", ""))
+    kinds = {"gguf": r"(i?q\d|tq\d)_\w{1,9}", "uqff": r"(afq|hqq)\d|q\dk"}
+    for kind, pattern in kinds.items():
+        if re.fullmatch(pattern, word, re.IGNORECASE | re.ASCII):
+            return (
+                f"; for {kind.upper()} there is `ingot export NAME DEST --to {kind} -q {word}`"
+            )
+    return ""
+
+
 def hint_for(error: IngotError) -> str | None:
     """Return what helps against an error, or None where nothing is known to.
 
@@ -183,7 +202,7 @@ def hint_for(error: IngotError) -> str | None:
     none: two errors may share a code, and only one of them be about that fact.
     """
     if error.hint is not None:
-        return error.hint
+        return error.hint + _written_elsewhere(error)
     if error.code not in HINTS:
         return _FAMILIES.get("_".join(error.code.split("_")[:2]))
     try:

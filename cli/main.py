@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import typer
 
-from cli.app import make_app
+from cli.app import make_app, named
 from cli.views.console import out, report, speak_json
 from store.errors import IngotError, StorageError, UsageError, from_os_error
 
@@ -58,6 +58,8 @@ def _run(words: list[str]) -> int:
         if os.environ.get("INGOT_DEBUG") == "1":
             raise
         told = _told(error)
+        if told.code == "E_USAGE" and told.hint is None:
+            told.hint = f"`ingot help{named(words)}` explains the command"
         report(told)
         return told.exit_code
     return result if isinstance(result, int) else 0

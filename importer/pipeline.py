@@ -80,6 +80,15 @@ def plan_import(
     Raises:
         IngotError: the source cannot be imported as it was asked.
     """
+    with planned(request, store, listen, only_headers=only_headers) as plan:
+        return plan
+
+
+@contextlib.contextmanager
+def planned(
+    request: ImportRequest, store: Store, listen: Listener, *, only_headers: bool
+) -> Iterator[Plan]:
+    """Yield what `plan_import` returns; files that stand for those of the Hub last as long."""
     request.check_name(store)
     # Here already, because a source on the Hub is fetched before its tensors are known.
     affordable(request.threads, request.max_memory, quantizes=False)
@@ -120,7 +129,7 @@ def plan_import(
             check_fits(plan.blobs)
         if request.report and not plan.rounds:
             plan = plan._replace(warnings=(*plan.warnings, _NO_REPORT))
-        return plan
+        yield plan
 
 
 def import_model(

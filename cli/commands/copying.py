@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from cli.commands.options import existing_store, open_store
+from cli.commands.options import existing_store, store_to_fill
 
 if TYPE_CHECKING:
     from store import ModelName
@@ -48,7 +48,7 @@ def copy_between(
         raise UsageError(message, code="E_USAGE", hint="`--store DIR` names this one")
     source = existing_store(ends.store if ends.source is None else ends.source)
     place = ends.store if ends.target is None else ends.target
-    with source, open_store(place, may_init=ends.may_init) as target:
+    with source, store_to_fill(place, may_init=ends.may_init) as target:
         if target.exists and os.path.samefile(source.layout.root, target.layout.root):
             message = f"`{printable(str(source.layout.root))}` is both stores"
             raise UsageError(

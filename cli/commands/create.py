@@ -18,7 +18,7 @@ from cli.commands.options import (
     SchedulerOpt,
     StoreOpt,
     memory,
-    open_store,
+    store_to_fill,
     threads,
 )
 from cli.commands.type_options import (
@@ -192,7 +192,7 @@ def create(
     base = content.base.text if content and content.base else ""
     phases = _phases(source or base, samples=budget is not None, report=report)
     with (
-        open_store(store, is_durable=not no_fsync, may_init=init) as opened,
+        store_to_fill(store, is_durable=not no_fsync, may_init=init) as opened,
         listening(progress, phases) as listen,
     ):
         request = ImportRequest(
@@ -279,12 +279,17 @@ _NEVER_NAMES = ("./", "../", "/", "~", "hf:")
 
 
 def _place(source: str | None, given: Given | None, store: Store) -> Source:
+    import os
     from functools import partial
 
     from cli.commands.sources import find_model
+    from cli.views.console import talk
     from importer.sources.location import parse_source
 
     stored = partial(find_model, store)
     if given is not None and source is None:
         return given.source(stored)
-    return parse_source("." if source is None else source, stored)
+    if source is None:
+        talk(f"no SOURCE is named: reading the current directory, `{printable(os.getcwd())}`")
+        source = "."
+    return parse_source(source, stored)

@@ -36,13 +36,14 @@ def diff(
     Example: ingot diff llama:q4 ./Llama-3.2-1B
     Example: ingot diff llama@0123abcd llama
     """
-    from cli.views.console import out, out_json
-    from cli.views.diff import diff_lines
+    from cli.views.console import out, out_json, talk
+    from cli.views.diff import diff_lines, record_line
     from cli.views.diff_document import diff_document
     from cli.views.progress import listening
     from cli.views.progress_state import COMPARING, READING
     from cli.views.table import fitted
     from importer.verification.diff import diff as compare
+    from importer.verification.recorded import recorded
     from store.errors import UsageError
 
     if "" in (a, b):  # as of `"$UNSET"`: not the current directory
@@ -52,9 +53,12 @@ def diff(
         sides = source_to_read(a, opened), source_to_read(b, opened)
         listen = stack.enter_context(listening(progress, (READING, COMPARING)))
         found = compare(opened, *sides, threads=threads(jobs), listen=listen)
+        apart = recorded(opened, *sides) if found.is_empty else None
     names = str(sides[0]), str(sides[1])
     if json:
         out_json("diff", diff_document(names, found))
     else:
         out(fitted(diff_lines(names, found, verbose=verbose)))
+    if apart is not None:
+        talk(record_line(apart))
     return None if found.is_empty else _DIFFERS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -28,6 +29,15 @@ def evaluate(
     a: Annotated[str, typer.Argument(metavar="A", help=f"What to compare with: {_SIDE}.")],
     b: Annotated[str, typer.Argument(metavar="B", help=f"What is compared: {_SIDE}.")],
     text: TextOpt,
+    sensitivity: Annotated[
+        Path | None,
+        typer.Option(
+            "--sensitivity",
+            metavar="FILE",
+            help="Also write what each matrix of B does alone, for `create --sensitivity`.",
+            show_default=False,
+        ),
+    ] = None,
     context: ContextOpt = None,
     limit: LimitOpt = None,
     dtype: ComputeOpt = Compute.F32,
@@ -45,9 +55,10 @@ def evaluate(
     Example: ingot eval ./Llama-3.2-1B llama:q4 --text held-out.txt
     """
     from cli.views.console import out, out_json
-    from cli.views.evaluation import eval_document, eval_lines
+    from cli.views.evaluation import eval_document, eval_lines, factor_lines
     from cli.views.progress import listening
     from cli.views.progress_state import EVALUATING, READING, WRITING
+    from importer.evaluation.factors import measure_factors, write_factors
     from importer.evaluation.models import check_installed, loaded
     from importer.evaluation.outputs import compare_outputs
     from importer.evaluation.text import read_text
@@ -67,9 +78,16 @@ def evaluate(
         )
         length = context or min(first.context, second.context)
         some = tuple(sequences(one, content, length, limit) for one in (first, second))
-        found = compare_outputs(first, second, content, (some[0], some[1]), listen)
+        cut = some[0], some[1]
+        found = compare_outputs(first, second, content, cut, listen)
+        factors = None
+        if sensitivity is not None:
+            factors = measure_factors(first, second, content, cut, listen)
+            write_factors(sensitivity, factors)
     names = str(sides[0]), str(sides[1])
     if json:
-        out_json("eval", eval_document(names, content.name, found))
+        out_json("eval", eval_document(names, content.name, found, factors))
     else:
         out(eval_lines(names, found))
+        if sensitivity is not None and factors is not None:
+            out(factor_lines(sensitivity, factors))

@@ -15,6 +15,7 @@ from cli.commands.options import (
     MaxMemoryOpt,
     NoFsyncOpt,
     ProgressOpt,
+    SchedulerOpt,
     StoreOpt,
     memory,
     open_store,
@@ -135,6 +136,7 @@ def export(
     ] = False,
     jobs: JobsOpt = None,
     max_memory: MaxMemoryOpt = None,
+    scheduler: SchedulerOpt = None,
     no_fsync: NoFsyncOpt = False,
     progress: ProgressOpt = Style.AUTO,
     store: StoreOpt = None,
@@ -150,6 +152,7 @@ def export(
     from cli.views.progress import listening
     from importer.exports.base import ExportOptions
     from importer.exports.export import ExportRequest, export_model, plan_export
+    from importer.sources.location import HubRepository
     from store.errors import UsageError
 
     started = time.monotonic()
@@ -173,8 +176,13 @@ def export(
     with contextlib.ExitStack() as stack:
         opened = stack.enter_context(open_store(store, is_durable=not no_fsync))
         listen = stack.enter_context(listening(progress))
+        source = source_to_read(name, opened)
+        if scheduler is not None and isinstance(source, HubRepository) and not dry_run:
+            from importer.engine.cluster.connection import reach
+
+            reach(scheduler)  # before hours of a download
         request = ExportRequest(
-            source_to_read(name, opened),
+            source,
             Path(dest),
             to.value,
             options,
@@ -182,6 +190,7 @@ def export(
             threads=threads(jobs),
             max_memory=memory(max_memory),
             strict=strict,
+            scheduler=scheduler,
         )
         planned = plan_export(request, opened, listen)
         if not dry_run:

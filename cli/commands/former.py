@@ -139,3 +139,5 @@ def list_former(pattern: str, store: Store, *, json: bool) -> None:
     out(table([("NAME", "ID", "SIZE", "SET", ""), *rows]))
     if rows:
         talk("`ingot cp NAME@ID NAME` brings one back, until `ingot gc`")
+    elif not pattern:
+        talk("no name stood for anything else since the last `ingot gc`")

@@ -14,7 +14,7 @@ from cli.commands.options import (
     ProgressOpt,
     StoreOpt,
     existing_store,
-    open_store,
+    store_to_fill,
     threads,
 )
 from cli.views.progress_style import Style
@@ -106,12 +106,12 @@ def load(
     if source == "":
         raise UsageError("SOURCE is empty, expected a path", code="E_USAGE")
     target = ModelName.parse(name) if name else None
-    with Layout(FileSystem(), Path(source)) as layout:
+    with (
+        store_to_fill(store, may_init=init) as opened,
+        Layout(FileSystem(), Path(source)) as layout,
+    ):
         models = names_of(layout.models(), target)
-        with (
-            open_store(store, may_init=init) as opened,
-            listening(progress, (LOADING,)) as listen,
-        ):
+        with listening(progress, (LOADING,)) as listen:
             done = loaded(layout, models, opened, listen, threads(jobs))
     if json:
         out_json("load", load_document(done))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -65,8 +64,9 @@ SchedulerOpt = Annotated[
     typer.Option(
         "--scheduler",
         metavar="ADDRESS",
-        help="Have the workers of a Dask cluster make the blobs: the address of its scheduler, "
-        "such as tcp://10.0.0.1:8786, or its scheduler file. All must see source and store.",
+        help="Have the workers of a Dask cluster do the work: the address of its scheduler, "
+        "such as tcp://10.0.0.1:8786, or its scheduler file. All must see what is read and "
+        "written.",
         rich_help_panel=RESOURCES,
         show_default=False,
     ),
@@ -122,6 +122,17 @@ def store_option(store: Store) -> str:
     return "" if root == usual else f" --store {shlex.quote(str(root))}"
 
 
+def store_to_fill(root: str | None, *, is_durable: bool = True, may_init: bool) -> Store:
+    """Open the store that a command is to put something into, as `open_store` does.
+
+    Raises:
+        UsageError: the directory holds something else; nothing has been fetched for it yet.
+    """
+    store = open_store(root, is_durable=is_durable, may_init=may_init)
+    store.check_ours()
+    return store
+
+
 def open_store(root: str | None, *, is_durable: bool = True, may_init: bool = False) -> Store:
     """Open the store that the flag, the environment or the default names.
 
@@ -167,7 +178,9 @@ def memory(text: str | None, flag: str = "--max-memory") -> int | None:
     """Read a size such as 512M, 1.5GiB or 800MB; bytes."""
     if text is None:
         return None
-    found = re.fullmatch(_SIZE, text.strip(), re.IGNORECASE | re.ASCII)
+    from store.text import parse_size
+
+    found = parse_size(text)
     if found is None:
         raise UsageError(
             f"`{flag} {text}`: expected a number of bytes, or one with a unit",
@@ -175,9 +188,4 @@ def memory(text: str | None, flag: str = "--max-memory") -> int | None:
             hint="512M, 512MiB and 0.5G are powers of 1024, 512MB is a power of 1000; "
             "K, M, G and T are known, as in 1.5GiB",
         )
-    number, unit, suffix = (part.upper() for part in found.groups(""))
-    base = 1000 if suffix == "B" else 1024
-    return int(float(number) * base ** " KMGT".index(unit or " "))
-
-
-_SIZE = r"(\d{1,12}(?:\.\d{1,9})?) *(?:([KMGT])(iB?|B)?|B)?"
+    return found

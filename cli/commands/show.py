@@ -187,6 +187,7 @@ def _print_all(
 
 
 def _print_tensors(model: Description, glob: str, *, by_size: bool) -> None:
+    from cli.commands.show_tensor import hint_for_glob
     from cli.views.console import out, talk
     from cli.views.tensors import tensor_lines
     from store.text import printable
@@ -194,7 +195,9 @@ def _print_tensors(model: Description, glob: str, *, by_size: bool) -> None:
     rows = list(tensor_lines(model, glob, by_size=by_size))
     out(rows)
     if not rows:
-        talk(f"no tensor of {model.name} matches `{printable(glob)}`")
+        hint = hint_for_glob("tensors", glob, [tensor.name for tensor in model.tensors])
+        more = f"; {hint}" if hint else ""
+        talk(f"no tensor of {model.name} matches `{printable(glob)}`{more}")
 
 
 def _print_tree(model: Description, *, json: bool) -> None:
@@ -241,7 +244,9 @@ def _print_quality(
         raise NotFoundError(
             f"model `{model.name}` has no report of its quality", code="E_NO_REPORT"
         )
-    found = read_quality(store.blobs.read(layer.ref, limits.QUALITY_BYTES))
+    found = read_quality(
+        store.blobs.read(layer.ref, limits.QUALITY_BYTES), f"blob {layer.digest}"
+    )
     order = sort or Sort.ERROR
     if json:
         rows = quality_document(found, glob, order)

@@ -51,10 +51,23 @@ def print_statistics(store: Store, model: Description, glob: str, *, json: bool)
 
 def _nothing(model: Description, glob: str, names: list[str]) -> Exception:
     from store.errors import NotFoundError
-    from store.text import did_you_mean, printable
+    from store.text import printable
 
     return NotFoundError(
         f"no tensor of {model.name} matches `{printable(glob)}`",
         code="E_NO_TENSOR",
-        hint=did_you_mean(glob, names),
+        hint=hint_for_glob("tensor", glob, names),
     )
+
+
+def hint_for_glob(flag: str, glob: str, names: list[str]) -> str | None:
+    """Return what may have been meant by a glob that matches nothing, or None."""
+    import shlex
+
+    from store.text import count, did_you_mean, printable
+
+    within = sum(glob in name for name in names)
+    if within and not set(glob) & set("*?["):
+        wider = printable(shlex.quote(f"*{glob}*"))
+        return f"`--{flag} {wider}` finds {count(within, 'tensor')}: a glob matches whole names"
+    return did_you_mean(glob, names)

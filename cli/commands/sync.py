@@ -15,7 +15,7 @@ from cli.commands.options import (
     ProgressOpt,
     StoreOpt,
     memory,
-    open_store,
+    store_to_fill,
     threads,
 )
 from cli.views.progress_style import Style
@@ -58,12 +58,16 @@ def sync(
 
     A list is a TOML file with a table for each model: [[model]] with name, source, and what
     `ingot create` takes: revision, variant, quantize, group_size, recipe, rules, embedding,
-    lm_head, vision, experts, on_misaligned, allow_nonfinite, strict, report, unpack. FILE.lock
-    gets the commits and manifests that came out.
+    lm_head, vision, experts, on_misaligned, allow_nonfinite, calibrate, symmetric, imatrix,
+    target_size, target_bpw, allow, sensitivity, strict, report, unpack. FILE.lock gets the
+    commits and manifests that came out.
 
     Example: ingot sync models.toml
     Example: ingot sync models.toml --locked
     """
+    from functools import partial
+
+    from cli.commands.sources import find_model
     from cli.views.console import out, out_json
     from cli.views.progress import listening
     from cli.views.progress_state import FETCHING, READING, WRITING
@@ -75,11 +79,13 @@ def sync(
     if locked and upgrade:
         message = "`--locked` and `--upgrade` contradict each other"
         raise UsageError(message, code="E_USAGE", hint="Leave one of them out")
-    options = SyncOptions(locked, upgrade, prune, dry_run, threads(jobs), memory(max_memory))
     with (
-        open_store(store, may_init=init) as opened,
+        store_to_fill(store, may_init=init) as opened,
         listening(progress, (FETCHING, READING, WRITING)) as listen,
     ):
+        modes = locked, upgrade, prune, dry_run
+        limits = threads(jobs), memory(max_memory)
+        options = SyncOptions(*modes, *limits, partial(find_model, opened))
         done = synced(Path(path), opened, options, listen)
     if json:
         out_json("sync", _document(done, options))

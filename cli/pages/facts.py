@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from cli.pages import charts
 from cli.views.collapse import collapse
+from cli.views.text import digits
 from importer.codecs.metrics import Deviation
 from importer.engine.values import Sample, sample
 from importer.models.description import Description
@@ -91,7 +92,7 @@ def numbers(model: Description) -> Iterator[tuple[str, str, str]]:
 def _human(number: int) -> str:
     for unit, name in ((10**12, "T"), (10**9, "B"), (10**6, "M"), (10**3, "K")):
         if number >= unit:
-            return f"{number / unit:.3g} {name}"
+            return f"{digits(number / unit)} {name}"
     return str(number)
 
 
@@ -139,7 +140,9 @@ def quality(store: Store, model: Description) -> list[Quality]:
     layer = next(model.layers(MediaType.QUALITY), None)
     if layer is None:
         return []
-    return read_quality(store.blobs.read(layer.ref, limits.QUALITY_BYTES))
+    return read_quality(
+        store.blobs.read(layer.ref, limits.QUALITY_BYTES), f"blob {layer.digest}"
+    )
 
 
 def total(found: Sequence[Quality]) -> str:
@@ -159,7 +162,7 @@ def worst(found: Sequence[Quality]) -> list[tuple[str, ...]]:
             printable(one.name),
             printable(one.type),
             f"{deviation.sqnr:.1f}",
-            f"{100 * deviation.rmse:.3g} %",
+            f"{digits(100 * deviation.rmse)} %",
             f"{deviation.max_err:.3g}",
             f"{100 * deviation.zeroed / max(deviation.elements, 1):.2f} %",
         )
@@ -191,9 +194,9 @@ def values(store: Store, model: Description) -> Iterator[Values]:
 def _of_sample(found: Sample) -> Iterator[tuple[str, str]]:
     yield "range", f"{found.smallest:.3g} to {found.largest:.3g}"
     yield "deviation", f"{found.deviation:.3g}"
-    yield "zeros", f"{100 * found.zeros / found.sampled:.2g} %"
+    yield "zeros", f"{digits(100 * found.zeros / found.sampled, 2)} %"
     if found.beyond:
-        yield "beyond", f"{100 * found.beyond / found.sampled:.2g} %"
+        yield "beyond", f"{digits(100 * found.beyond / found.sampled, 2)} %"
     if found.nonfinite:
         yield "not finite", f"{found.nonfinite:,}"
     all_of = found.sampled == found.elements

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 
 _VERBS: Final = {"new": "wrote"}
 _MATRIX: Final = 2
+_WIDE: Final = "F32"
+_AFFINE: Final = frozenset({"int2", "int3", "int4", "int5", "int6", "int8"})
+_SAVED: Final = 4
+"""Bytes that a scale and a bias of 16 bits take less than those of 32."""
+_NOTABLE: Final = 20
+"""The part of a model, one of so many, that is worth a line."""
 _EXPECTED: Final = frozenset({"shard index", "hidden directory"})
 """Why files are left out of which nobody needs to be told at every import."""
 
@@ -70,6 +76,7 @@ def result_lines(
         if worst is not None and worst.deviation is not None:
             sizes += f", worst tensor {worst.deviation.sqnr:.1f} dB `{printable(worst.name)}`"
         yield sizes
+        yield from _scales(outcomes)
         yield from _largest(outcomes)
     flag = ""
     if result.quality:
@@ -151,6 +158,19 @@ def _largest(tensors: Sequence[Outcome]) -> Iterator[str]:
         f"note: `{name}` stays {largest.type_name} and is {share} of that; "
         f"--rule {rule(largest.name, 'int8')} makes it smaller"
     )
+
+
+def _scales(tensors: Sequence[Outcome]) -> Iterator[str]:
+    """Yield how much smaller a model would be whose scales were not as wide as its source."""
+    wide = [one for one in tensors if one.dtype == _WIDE and one.type_name in _AFFINE]
+    pairs = sum(elements(one.shape) // one.group_size for one in wide if one.group_size)
+    total = sum(one.nbytes for one in tensors)
+    if wide and _NOTABLE * pairs * _SAVED > total:
+        yield (
+            f"note: the source is F32, and so are scales and biases; of a BF16 copy (`-q bf16`,"
+            f" then `-q {wide[0].type_name}` of that) they would take "
+            f"{size(pairs * _SAVED)} less"
+        )
 
 
 def _decibels(found: object) -> float:

@@ -20,9 +20,11 @@ from cli.views.diff_groups import (
     sums,
 )
 from cli.views.table import bar, table
+from cli.views.text import digits
 from importer.verification.diff import Difference, Form, Kind, TensorDifference
 from importer.verification.documents import DocumentDifference, Entry
-from store.text import count, size
+from importer.verification.recorded import Recorded
+from store.text import count, printable, size
 
 _SHOWN: Final = 20
 _KEYS: Final = 8
@@ -63,6 +65,15 @@ def diff_lines(
     ):
         yield from _listed(title, found.of(kind), most)
     yield from _documents(found.documents, verbose=verbose)
+
+
+def record_line(found: Recorded) -> str:
+    """Return why two models that are equal have two IDs."""
+    keys = f" ({', '.join(map(printable, found.keys))})" if found.keys else ""
+    return (
+        f"they have two IDs, {found.a.short} and {found.b.short}, because an ID also tells how "
+        f"a model was made, and these records differ{keys}"
+    )
 
 
 def _section(title: str, groups: Groups, *, types: bool) -> Iterator[str]:
@@ -189,7 +200,7 @@ def _more(number: int) -> Iterator[str]:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.3g}%"
+    return f"{digits(100 * share)}%"
 
 
 def _how_far(one: TensorDifference) -> tuple[float, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -83,7 +83,20 @@ def _cosine_rows(what: str, cosine: Cosine) -> list[tuple[str, str, str, str]]:
     ]
 
 
-def eval_document(names: tuple[str, str], text: str, found: Comparison) -> dict[str, object]:
+def factor_lines(path: Path, factors: Mapping[str, float]) -> Iterator[str]:
+    """Yield what `eval --sensitivity` adds: the matrices whose errors matter most."""
+    yield ""
+    yield f"{printable(str(path))}: {count(len(factors), 'factor')}, of which the largest are"
+    most = sorted(factors.items(), key=lambda item: (-item[1], item[0]))[:_SHOWN]
+    yield from table([(printable(name), f"{factor:.4g}") for name, factor in most], right=(1,))
+
+
+def eval_document(
+    names: tuple[str, str],
+    text: str,
+    found: Comparison,
+    factors: Mapping[str, float] | None = None,
+) -> dict[str, object]:
     """Return what `eval --json` prints."""
     perplexity, divergence = found.perplexity, found.divergence
     return {
@@ -107,6 +120,7 @@ def eval_document(names: tuple[str, str], text: str, found: Comparison) -> dict[
         "same_top_token": found.agreement,
         "embedding": None if found.embedding is None else _cosine(found.embedding),
         "last_hidden_state": _cosine(found.hidden),
+        "factors": None if factors is None else dict(factors),
     }
 
 

@@ -141,7 +141,9 @@ def _quality(store: Store, model: Description) -> str | None:
 
     found = []
     with contextlib.suppress(IngotError, OSError):
-        found = read_quality(store.blobs.read(layer.ref, limits.QUALITY_BYTES))
+        found = read_quality(
+            store.blobs.read(layer.ref, limits.QUALITY_BYTES), f"blob {layer.digest}"
+        )
     known = [(one.deviation, one.name) for one in found if one.deviation is not None]
     if not known:
         return f"{more} has a report" if found else "the report cannot be read"

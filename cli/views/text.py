@@ -42,6 +42,15 @@ def preview(text: str) -> list[tuple[str, ...]]:
     return [*rows, ("...",)] if len(shown) > _PREVIEW_LINES else rows
 
 
+def digits(value: float, most: int = 3) -> str:
+    """Return a number with so many digits that matter, and 100 as `100`, not `1e+02`."""
+    text = f"{value:.{most}g}"
+    return f"{value:,.0f}" if "e+" in text and abs(value) < _LARGE else text
+
+
+_LARGE: Final = 1e6
+
+
 def rule(name: str, type_name: str) -> str:
     """Return the rule that gives one tensor a type, as it is typed in a shell."""
     glob = re.sub(r"([*?[])", r"[\1]", name.removesuffix(".weight"))

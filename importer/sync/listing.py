@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
+from importer.recipes.budget import Budget, parse_budget, recipe_of
 from importer.recipes.options import parse_options
 from importer.recipes.recipe import Misaligned
 from importer.recipes.toml_table import Table, document_of
 from importer.request import ImportRequest
 from importer.sources.location import HubRepository, Source, StoredModel, parse_source
-from store import ModelName
-from store.errors import IngotError, InputError, NotFoundError
-from store.text import printable
+from store import Digest, ModelName
+from store.errors import IngotError, InputError, NotFoundError, UsageError
+from store.text import parse_size, printable
 
 _LARGEST: Final = 1 << 20
 _TEXTS: Final = (
@@ -26,8 +27,15 @@ _TEXTS: Final = (
     "vision",
     "experts",
     "on_misaligned",
+    "calibrate",
+    "imatrix",
+    "target_size",
+    "sensitivity",
 )
-_FLAGS: Final = ("allow_nonfinite", "strict", "report", "unpack")
+_FLAGS: Final = ("symmetric", "allow_nonfinite", "strict", "report", "unpack")
+
+
+Find: TypeAlias = Callable[[str], StoredModel | None]
 
 
 class Listed(NamedTuple):
@@ -46,7 +54,11 @@ class Listed(NamedTuple):
     directory: Path
 
     def request(
-        self, commit: str | None = None, threads: int = 1, max_memory: int | None = None
+        self,
+        commit: str | None = None,
+        threads: int = 1,
+        max_memory: int | None = None,
+        find: Find | None = None,
     ) -> ImportRequest:
         """Return the import that makes it.
 
@@ -54,6 +66,7 @@ class Listed(NamedTuple):
             commit: of the repository, or None for the one that the revision names now.
             threads: that write blobs.
             max_memory: in bytes, or None.
+            find: the stored model that a text means, such as an ID, or None.
 
         Raises:
             UsageError: a word is not what it should be.
@@ -63,6 +76,9 @@ class Listed(NamedTuple):
         recipe = given.get("recipe")
         if recipe is not None and (self.directory / recipe).is_file():
             recipe = str(self.directory / recipe)
+        if (budget := self._budget()) is not None:
+            recipe = recipe_of(given.get("quantize"), recipe)
+        imatrix = self._imatrix()
         experts, misaligned = given.get("experts"), given.get("on_misaligned")
         asked = parse_options(
             given.get("quantize"),
@@ -77,10 +93,14 @@ class Listed(NamedTuple):
             misaligned=Misaligned(misaligned) if misaligned else None,
             stacked=None if experts is None else experts == "stacked",
             allow_nonfinite=given.get("allow_nonfinite", False),
+            calibrate=given.get("calibrate"),
+            symmetric=given.get("symmetric"),
+            has_imatrix=imatrix is not None,
+            chooses=budget is not None,
         )
         return ImportRequest(
             self.name,
-            self._place(commit),
+            self._place(commit, find),
             asked,
             variant=given.get("variant"),
             threads=threads,
@@ -88,6 +108,8 @@ class Listed(NamedTuple):
             strict=given.get("strict", False),
             report=given.get("report", False),
             unpack=given.get("unpack", False),
+            imatrix=imatrix,
+            budget=budget,
         )
 
     @property
@@ -95,9 +117,30 @@ class Listed(NamedTuple):
         """Whether it comes from the Hub, where a commit never changes."""
         return isinstance(self._place(None), HubRepository)
 
-    def _place(self, commit: str | None) -> Source:
+    def _budget(self) -> Budget | None:
+        given = self.options
+        size, sensitivity = given.get("target_size"), given.get("sensitivity")
+        nbytes = None if size is None else parse_size(size)
+        if size is not None and nbytes is None:
+            message = f"`target_size` is `{printable(size)}`, expected bytes, or such as 5GB"
+            raise UsageError(message, code="E_BUDGET_SIZE", hint="M is 1024 K, MB is 1000 KB")
+        if sensitivity is not None:
+            sensitivity = str(self.directory / sensitivity)
+        allow = given.get("allow", ())
+        return parse_budget(nbytes, given.get("target_bpw"), allow, sensitivity)
+
+    def _imatrix(self) -> Path | Digest | None:
+        text = self.options.get("imatrix")
+        if text is None or not text.startswith("sha256:"):
+            return None if text is None else self.directory / text
+        return Digest.parse(text)
+
+    def _place(self, commit: str | None, find: Find | None = None) -> Source:
+        def stored(text: str) -> StoredModel | None:
+            return (find(text) if find is not None else None) or _stored(text)
+
         source = Path(self.source).expanduser() if self.source.startswith("~") else None
-        place = source or parse_source(self.source, _stored, self.directory)
+        place = source or parse_source(self.source, stored, self.directory)
         if not isinstance(place, HubRepository):
             return place
         revision = commit or self.options.get("revision") or place.revision
@@ -165,7 +208,9 @@ def _listed(table: _ListTable, directory: Path) -> Listed:
         table.bad("expected `name` and `source`")
     options: dict[str, Any] = {key: table.text(key, "") for key in _TEXTS}
     options["group_size"] = table.integer("group_size", 0)
-    options["rules"] = list(table.texts("rules"))
+    if table.has("target_bpw"):  # as text: nothing is to depend on how a float is written
+        options["target_bpw"] = f"{table.positive('target_bpw', 0):g}"
+    options |= {key: list(table.texts(key)) for key in ("rules", "allow")}
     options |= {key: table.boolean(key, default=False) for key in _FLAGS}
     for key, words in (
         ("experts", {"packed", "stacked"}),

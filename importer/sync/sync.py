@@ -15,7 +15,7 @@ from importer.planning.layers import layer_of
 from importer.planning.plan import Plan
 from importer.request import ImportRequest
 from importer.sources.location import StoredModel
-from importer.sync.listing import Listed, read_listing
+from importer.sync.listing import Find, Listed, read_listing
 from importer.sync.lock import Locked, path_of_lock, read_lock, write_lock
 from store import Digest, Layer, MediaType, ModelName, Store
 from store.errors import DiffersError, IngotError
@@ -69,6 +69,7 @@ class SyncOptions(NamedTuple):
         dry_run: whether only to tell.
         threads: that write blobs.
         max_memory: in bytes, or None.
+        find: the stored model that a source means, such as an ID, or None.
     """
 
     locked: bool = False
@@ -77,6 +78,7 @@ class SyncOptions(NamedTuple):
     dry_run: bool = False
     threads: int = 1
     max_memory: int | None = None
+    find: Find | None = None
 
 
 def sync(
@@ -138,7 +140,7 @@ class _Run:
             # A commit never changes: nothing has to be asked or read.
             return Outcome(listed.name, Action.UNCHANGED, current, entry.commit)
         commit = entry.commit if keeps and entry is not None else None
-        request = listed.request(commit, options.threads, options.max_memory)
+        request = listed.request(commit, options.threads, options.max_memory, options.find)
         if options.locked and entry is not None:
             request = request._replace(expected=entry.manifest)
         action = Action.MADE if current is None else Action.REPLACED

@@ -106,14 +106,24 @@ def test_a_single_file_may_lie_beside_the_store(tmp_path):
     run("create", "n", inside, store=tmp_path / "store").failed(2)
 
 
-@pytest.mark.parametrize("place", ["", "store", "a/b/store"])
-def test_d28_a_store_inside_the_source(tmp_path, place):
+@pytest.mark.parametrize(
+    ("place", "words"), [("", ("--init",)), ("store", ()), ("a/b/store", ())]
+)
+def test_d28_a_store_inside_the_source(tmp_path, place, words):
     source = model(tmp_path / "m")
     before = snapshot(source)
 
-    outcome = run("create", "x", source, store=source / place)
+    outcome = run("create", "x", source, *words, store=source / place)
 
     assert "are inside each other" in outcome.failed(2)
+    assert snapshot(source) == before
+
+
+def test_a_source_that_is_the_store_is_not_a_store(tmp_path):
+    source = model(tmp_path / "m")
+    before = snapshot(source)
+
+    assert "does not become one" in run("create", "x", source, store=source).failed(2)
     assert snapshot(source) == before
 
 

@@ -92,3 +92,23 @@ def test_a_writer_that_was_killed_while_it_made_the_store_is_no_hindrance(store)
     run("create", "m", LLAMA, store=store).succeeded()
 
     assert check_store(store) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("create", "x", "hf:org/nowhere"),
+        ("create", "x", "/nowhere", "--dry-run"),
+        ("sync", "nowhere.toml"),
+        ("pull", "localhost:1/me/m", "x"),
+        ("load", "nowhere.tar"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_directory_of_something_else_is_refused_before_anything_is_fetched(tmp_path, words):
+    (tmp_path / "file").touch()
+
+    outcome = run(*words, "--json", store=tmp_path)
+
+    assert (outcome.code, outcome.error["code"]) == (2, "E_STORE_FOREIGN")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

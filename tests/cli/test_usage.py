@@ -109,3 +109,9 @@ def test_a_word_of_another_program_is_answered_with_what_does_it_here(word):
 
 def test_no_word_of_another_program_hides_a_command():
     assert not PEERS.keys() & {*COMMANDS, "ls"}
+
+
+def test_a_hint_names_the_command_that_was_called(filled_store):
+    text = run("show", "kept", "--sort", "size", store=filled_store).failed(2)
+
+    assert "hint: `ingot help show` explains the command" in text

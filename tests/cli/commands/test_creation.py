@@ -199,3 +199,27 @@ def test_a_cluster_that_is_not_there_is_known_before_anything_is_fetched_or_made
     assert "`nonsense` is not the address of a scheduler" in outcome.stderr
     assert "fetching" not in outcome.stderr
     assert not list(store.glob("blobs/*"))
+
+
+def test_without_a_source_it_is_said_which_directory_is_read(store, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    done = run("create", "x", store=store)
+
+    done.failed(3)
+    assert f"reading the current directory, `{tmp_path}`" in done.stderr
+
+
+def test_scales_of_an_f32_source_are_told_with_what_makes_them_smaller(store, tmp_path):
+    data = bytes(range(1, 65)) * 1024  # small numbers, none of them NaN
+    tensors = {"model.layers.0.mlp.up_proj.weight": ("F32", (64, 256), data)}
+    run("create", "wide", model(tmp_path / "m", tensors), store=store).succeeded()
+
+    wide = run("create", "a", "wide", "-q", "int4", store=store).succeeded()
+    run("create", "copy", "wide", "-q", "bf16", store=store).succeeded()
+    narrow = run("create", "b", "copy", "-q", "int4", store=store).succeeded()
+
+    assert "6.00 bits per weight" in wide.stderr
+    assert "they would take 2.0 KB less" in wide.stderr
+    assert "5.00 bits per weight" in narrow.stderr
+    assert "note: the source is F32" not in narrow.stderr

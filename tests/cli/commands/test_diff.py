@@ -9,6 +9,8 @@ import pytest
 
 from tests.cli.runner import run
 from tests.importer.builders import CAUSAL, MODELS, safetensors, write
+from tests.importer.formats.gguf.builders import gguf
+from tests.importer.sources.containers.test_gguf import ARCHITECTURE
 
 LLAMA = MODELS / "tiny-llama"
 HOSTILE = "model.layers.0.\x1b[31m\u202ered.weight"
@@ -170,3 +172,17 @@ def test_long_lists_are_cut_and_verbose_has_all(filled):
     assert "ONLY IN A" in text
     assert "ONLY IN B" in text
     assert "--verbose" not in whole
+
+
+def test_two_ids_of_equal_models_are_explained(filled, tmp_path):
+    path = write(tmp_path, {"x.gguf": gguf([("w", "F32", (2, 32))], [ARCHITECTURE])}) / "x.gguf"
+    for name, source in (("whole", path), ("a", path), ("b", "whole")):
+        words = () if name == "whole" else ("-q", "bf16")
+        run("create", name, source, *words, store=filled).succeeded()
+
+    done = run("diff", "a", "b", store=filled).succeeded()
+
+    assert "equal: 1 tensor" in done.stdout
+    assert "they have two IDs, " in done.stderr
+    assert "these records differ (files, model)" in done.stderr
+    assert "two IDs" not in run("diff", "a", "a", store=filled).succeeded().stderr

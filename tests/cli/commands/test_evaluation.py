@@ -10,10 +10,12 @@ import re
 
 import pytest
 
-from cli.views.evaluation import eval_document, eval_lines, imatrix_lines
+from cli.views.evaluation import eval_document, eval_lines, factor_lines, imatrix_lines
+from importer.evaluation.factors import _key, write_factors
 from importer.evaluation.importance import Measured
 from importer.evaluation.outputs import Comparison, Cosine, Divergence
 from importer.evaluation.text import Sequences
+from importer.recipes.sensitivity import read_sensitivity
 from tests.cli.runner import run
 from tests.importer.builders import MODELS
 
@@ -51,7 +53,7 @@ def test_without_torch_the_extra_is_named(store, tmp_path, words):
     outcome = run(*words, "--text", text, store=store)
 
     said = outcome.failed(4)
-    assert "torch and transformers are not installed" in said
+    assert "`torch` and `transformers` are not installed" in said
     assert "pip install 'ingot[torch]'" in said
     assert not store.exists()
 
@@ -91,3 +93,48 @@ def test_what_was_not_measured_is_told(tmp_path):
     assert "went on after 1 sequence" in told
     assert "never reached: 2" in told
     assert "a.weight" in told
+
+
+EXPERTS = {f"model.layers.0.mlp.experts.{n}.up_proj.weight" for n in range(3)}
+
+
+@pytest.mark.parametrize(
+    ("name", "dimensions", "tensors", "key"),
+    [
+        ("a.weight", 2, {"a.weight", "b.a.weight"}, "a.weight"),
+        ("layer.1.weight", 2, {"bert.layer.1.weight"}, "bert.layer.1.weight"),
+        ("model.layer.1.weight", 2, {"layer.1.weight"}, "layer.1.weight"),
+        ("layer.1.weight", 2, {"a.layer.1.weight", "b.layer.1.weight"}, "layer.1.weight"),
+        (
+            "model.layers.0.mlp.experts.gate_up_proj",
+            3,
+            EXPERTS,
+            "*model.layers.0.mlp.experts.*",
+        ),
+    ],
+)
+def test_a_factor_is_of_the_name_that_a_plan_has(name, dimensions, tensors, key):
+    assert _key(name, dimensions, tensors) == key
+
+
+def test_factors_are_written_as_they_are_read(tmp_path):
+    stack = "*model.layers.0.mlp.experts.*"
+    write_factors(tmp_path / "f.json", {"a.weight": 2.5, stack: 0.125})
+
+    found = read_sensitivity(str(tmp_path / "f.json"))
+
+    names = ["a.weight", *EXPERTS]
+    assert found.of(names) == {"a.weight": 2.5, **dict.fromkeys(EXPERTS, 0.125)}
+    assert not found.is_relative
+    assert [path.name for path in tmp_path.iterdir()] == ["f.json"]
+
+
+def test_the_largest_factors_are_shown(tmp_path):
+    factors = {f"w{number}": float(number) for number in range(1, 13)}
+
+    _, head, *lines = factor_lines(tmp_path, factors)
+
+    assert "12 factors" in head
+    assert [line.split()[0] for line in lines] == [f"w{n}" for n in range(12, 2, -1)]
+    assert eval_document(("a", "b"), "text", CAUSAL, factors)["factors"] == factors
+    assert eval_document(("a", "b"), "text", CAUSAL)["factors"] is None

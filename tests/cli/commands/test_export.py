@@ -112,3 +112,19 @@ def test_a_source_needs_no_store(store, tmp_path):
     assert not store.exists()
     index = json.loads((tmp_path / "out" / "model_index.json").read_bytes())
     assert index["_class_name"]
+
+
+@pytest.mark.parametrize("source", ["hf:org/model", MODELS / "tiny-llama"])
+def test_a_cluster_that_is_not_there_is_known_before_anything_is_fetched(tmp_path, source):
+    words = ("--to", "hf", "--scheduler", "nonsense")
+
+    message = run("export", source, tmp_path / "out", *words, store=tmp_path / "s").failed(2)
+
+    assert "`nonsense` is not the address of a scheduler" in message
+    assert not any(path.name.startswith((".ingot", "out")) for path in tmp_path.iterdir())
+
+
+def test_a_dry_run_asks_no_cluster(tmp_path):
+    words = ("--to", "hf", "--scheduler", "nonsense", "--dry-run")
+
+    run("export", MODELS / "tiny-llama", tmp_path / "out", *words).succeeded()

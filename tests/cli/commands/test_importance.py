@@ -228,3 +228,45 @@ def test_it_goes_with_the_search_that_reads_it(store, matrices, words):
 
 def test_a_file_that_is_not_there_is_told(store, tmp_path):
     assert "there is no file" in create(store, "m", LLAMA, tmp_path / "gone").failed(9)
+
+
+SIZE = 72_000
+
+
+def sized(store, name, *words):
+    asked = ("--target-size", SIZE, "--allow", "int3/32,int4/32,int5/32,int6/32,int8/32")
+    run("create", name, LLAMA, *asked, *words, store=store).succeeded()
+
+
+def test_a_size_has_the_matrix_in_it(store, matrices):
+    sized(store, "m", "--imatrix", matrices[0])
+    blobs = {path.name: path for path in (store / "blobs").iterdir() if path.is_file()}
+    files = [*blobs.values(), *(path for path in (store / "manifests").rglob("*"))]
+    used = sum(path.stat().st_size for path in files if path.is_file())
+
+    assert any(path.read_bytes() == matrices[0].read_bytes() for path in blobs.values())
+    assert 0.98 * SIZE < used <= SIZE
+
+
+def test_a_size_has_scales_of_the_matrix_and_its_recipe_has_them_again(
+    store, tmp_path, matrices
+):
+    sized(store, "m", "--imatrix", matrices[0])
+    recipe = tmp_path / "again.toml"
+    text = run("show", "m", "--recipe", store=store).succeeded().stdout
+    recipe.write_text(text)
+    unweighed = tmp_path / "unweighed.toml"
+    lines = [line for line in text.splitlines() if not line.startswith("imatrix")]
+    unweighed.write_text("\n".join(lines))
+
+    run("create", "again", LLAMA, "--recipe", recipe, store=store).succeeded()
+    run("create", "plain", LLAMA, "--recipe", unweighed, store=store).succeeded()
+
+    one, again, plain = (digests(store, name) for name in ("m", "again", "plain"))
+    assert again == one
+    assert len(lines) == len(text.splitlines()) - 1
+    # As many bytes of the same types, found by other errors, but for what has no numbers.
+    assert one[DOWN] != plain[DOWN]
+    assert one["lm_head.weight"] == plain["lm_head.weight"]
+    assert one[LACKING] == plain[LACKING]
+    run("verify", "--source", LLAMA, "m", store=store).succeeded()

@@ -137,6 +137,7 @@ def test_a_byte_order_mark_tells_the_encoding(create, store, encoding):
         ("PARAMETER seed -1", "params", b'{"seed":-1}\n'),
         ("PARAMETER top_p 1e-7", "params", b'{"top_p":1e-7}\n'),
         ("PARAMETER min_p 16777217", "params", b'{"min_p":16777216}\n'),
+        ("PARAMETER top_p -0", "params", b'{"top_p":-0}\n'),
         ("PARAMETER stop a\nPARAMETER stop a", "params", b'{"stop":["a","a"]}\n'),
     ],
 )
@@ -144,6 +145,7 @@ def test_a_value_is_spelled_as_for_ollama(create, store, line, kind, data):
     create(f"FROM {LLAMA}\n{line}\n").succeeded()
 
     assert uses(store) == [(kind, digest(data))]
+    run("verify", store=store).succeeded()
 
 
 ERRORS = {

@@ -386,3 +386,18 @@ def test_quantizing_again_writes_nothing(store):
     assert "wrote nothing new" in again.stderr
     assert other["blobs"]["new"]["count"] > 10
     assert check_store(store) == []
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("Q4_K_M", "int4; for GGUF there is `ingot export NAME DEST --to gguf -q Q4_K_M`"),
+        ("iq4_nl", "int4; for GGUF there is `ingot export NAME DEST --to gguf -q iq4_nl`"),
+        ("afq8", "int8; for UQFF there is `ingot export NAME DEST --to uqff -q afq8`"),
+        ("int7", "The nearest types of the store are int6 and int8\n"),
+    ],
+)
+def test_a_type_of_another_program_names_the_export_that_has_it(store, word, told):
+    text = run("create", "x", MODELS / "tiny-llama", "-q", word, store=store).failed(2)
+
+    assert told in f"{text}\n"

@@ -182,3 +182,11 @@ def test_a_model_without_tensors_has_a_tree(store, tmp_path):
     assert "0 B" in run("show", "m", "--tree", store=store).succeeded().stdout
     run("create", "x", model(tmp_path / "x"), store=store).succeeded()
     run("show", "x", "--tree", store=store).succeeded()
+
+
+@pytest.mark.parametrize("flag", ["--tensor", "--tensors"])
+def test_a_part_of_a_name_is_answered_with_the_glob_that_finds_it(quantized, flag):
+    done = run("show", "m", flag, "layers.0", store=quantized)
+
+    assert "no tensor of m:latest matches `layers.0`" in done.stderr
+    assert f"`{flag} '*layers.0*'` finds 9 tensors" in done.stderr

@@ -6,11 +6,13 @@ import json
 import os
 import shutil
 
+import numpy as np
 import pytest
 
 from tests.check_store import check_store, manifest_digest, snapshot
 from tests.cli.runner import run
 from tests.importer.builders import MODELS, write
+from tests.importer.formats.imatrix.builders import dat, ended, entry
 
 PLAIN = '[[model]]\nname = "plain"\nsource = "llama"\n'
 SMALL = '[[model]]\nname = "small:int4"\nsource = "./llama"\nquantize = "int4"\n'
@@ -259,3 +261,60 @@ def test_a_file_that_is_not_a_lock_is_one_clean_error(listing, store, content):
 
 def test_locked_and_upgrade_contradict_each_other(listing, store):
     assert "contradict" in run("sync", listing, "--locked", "--upgrade", store=store).failed(2)
+
+
+OPTIONS = {
+    'quantize = "int4"\ncalibrate = "mse"\nsymmetric = true': (
+        "-q int4 --calibrate mse --symmetric"
+    ),
+    'target_bpw = 6\nallow = ["int4", "int8"]': "--target-bpw 6 --allow int4,int8",
+    'target_size = "80KB"\nsensitivity = "factors.json"': (
+        "--target-size 80KB --sensitivity {here}/factors.json"
+    ),
+    'quantize = "int4"\nimatrix = "m.dat"': "-q int4 --imatrix {here}/m.dat",
+}
+
+
+@pytest.mark.parametrize("lines", OPTIONS)
+def test_options_of_scales_and_sizes_are_those_of_create(listing, store, tmp_path, lines):
+    here = listing.parent
+    write(here, {"factors.json": {"*.down_proj.weight": 4.0}})
+    numbers = np.arange(1, 129, dtype=np.float32)
+    (here / "m.dat").write_bytes(dat(entry("blk.0.ffn_down.weight", 1, numbers), end=ended()))
+    listing.write_text(f"{PLAIN}{lines}")
+
+    assert actions(sync(listing, store)) == {"plain:latest": "made"}
+    assert actions(sync(listing, store)) == {"plain:latest": "unchanged"}
+    assert actions(sync(listing, store, "--locked")) == {"plain:latest": "unchanged"}
+
+    asked = OPTIONS[lines].format(here=here).split()
+    run("create", "plain", here / "llama", *asked, store=tmp_path / "other").succeeded()
+    assert manifest_digest(store, "plain") == manifest_digest(tmp_path / "other", "plain")
+    listing.write_text(PLAIN)
+    assert sync(listing, store, "--locked").clean().code == 12
+
+
+def test_what_a_budget_and_a_way_of_finding_scales_are_not_is_said(listing, store):
+    for line, told in (
+        ('target_size = "many"', "`target_size` is `many`"),
+        ('quantize = "int4"\ncalibrate = "best"', "expected one of minmax, mse, percentile"),
+        ("target_bpw = 0", "`target_bpw` is not a number above 0"),
+        ('target_bpw = 5\nquantize = "int4"', "`int4` is one type for all"),
+        ('imatrix = "nowhere"\nquantize = "int4"', "nowhere"),
+    ):
+        listing.write_text(f"{PLAIN}{line}\n")
+
+        assert told in run("sync", listing, store=store).clean().stderr
+
+
+def test_a_source_may_be_an_id_or_what_a_name_stood_for(listing, store):
+    run("create", "m", MODELS / "tiny-llama", store=store).succeeded()
+    digest = manifest_digest(store, "m").partition(":")[2][:8]
+    run("create", "m", MODELS / "tiny-moe", store=store).succeeded()
+    text = SMALL.replace("./llama", f"m@{digest}")
+    listing.write_text(text)
+
+    assert actions(sync(listing, store)) == {"small:int4": "made"}
+    run("cp", f"m@{digest}", "again", store=store).succeeded()
+    listing.write_text(text.replace(f"m@{digest}", digest))
+    assert sync(listing, store).succeeded().document["models"][0]["name"] == "small:int4"

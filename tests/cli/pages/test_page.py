@@ -129,13 +129,16 @@ def test_the_order_of_sets_does_not_show(measured, seed):
 
 def test_whatever_a_model_says_stays_text(store, tmp_path):
     hostile = f"model.layers.0.{SCRIPT}\"'><img src=x>.weight"
+    # Names with `<` are refused; these end attributes, or are text that was escaped already.
+    file = "a' onmouseover='alert(1)&lt;img src=x&gt;.txt"
+    metadata = {SCRIPT: f"</pre><img src=x>{SCRIPT}"}
     config = CAUSAL | {"architectures": [f"{SCRIPT}</style>"]}
     files = {
-        "model.safetensors": safetensors({hostile: ("F32", [4], bytes(16))}),
+        "model.safetensors": safetensors({hostile: ("F32", [4], bytes(16))}, metadata),
         "config.json": config,
         "LICENSE": f"</pre>{SCRIPT}\x1b[31m\u202e",
         "chat_template.jinja": "{{ 7*7 }}{% raw %}</pre>" + SCRIPT,
-        f"notes&{'<b>'.replace('<', '').replace('>', '')}.txt": "x",
+        file: SCRIPT,
     }
     run("create", "m", write(tmp_path / "source", files), store=store).succeeded()
 
@@ -144,6 +147,8 @@ def test_whatever_a_model_says_stays_text(store, tmp_path):
 
     assert SCRIPT not in text
     assert "<img" not in text
+    assert file in read.text
+    assert not any(key.startswith("on") for _, attributes in read.tags for key in attributes)
     assert "49" not in re.findall(r"<pre[^>]*>(.*?)</pre>", text, re.DOTALL)[0]
     assert "{{ 7*7 }}" in read.text
     assert SCRIPT in read.text

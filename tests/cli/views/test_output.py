@@ -10,6 +10,7 @@ import subprocess
 import pytest
 
 import importer.models.description
+from cli.views.text import digits
 from tests.check_store import check_store, manifest_digest, snapshot
 from tests.cli.runner import argv, environment, run, spawn
 from tests.importer.builders import MODELS, model
@@ -261,3 +262,19 @@ def test_a_reader_that_goes_ends_an_unbuffered_command_as_a_signal(filled_store)
     process.stdout.close()
 
     assert process.wait() == -signal.SIGPIPE
+
+
+@pytest.mark.parametrize(
+    ("value", "most", "said"),
+    [
+        (100, 2, "100"),
+        (99.6, 2, "100"),
+        (999.7, 3, "1,000"),
+        (12.345, 3, "12.3"),
+        (0.0, 2, "0"),
+        (1e9, 3, "1e+09"),
+        (0.00001, 2, "1e-05"),
+    ],
+)
+def test_digits_that_matter(value, most, said):
+    assert digits(value, most) == said
