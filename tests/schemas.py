@@ -40,9 +40,10 @@ TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 FREE = {"recipe", "config"}
 """Documents of their own, which docs/formats/manifest.md describes, or another program's."""
 NULLABLE = {"format", "not_quarantined", "parameters", "runs_in", "hint", "architecture"}
+NULLABLE |= {"seconds_left"}
 """Fields that are null where a store is odd, beside those of which a page says so."""
-MAPS = {"a", "b"}
-"""Objects whose keys are data, such as types."""
+MAPS = {"a", "b", "factors"}
+"""Objects whose keys are data, such as types and names of tensors."""
 NO_DIGEST = {"subject"}
 """Fields that are a digest in one case, and something else in others."""
 _DOWN = "model.layers.0.mlp.down_proj.weight"
@@ -165,8 +166,9 @@ def _evaluated():
         True, 2, 9, 5, (9.5, 9.6), Divergence(0.1, 0.2, 0.3), 0.7, Cosine(0.9, 0.8), None
     )
     encoder = Comparison(False, 2, 9, 5, None, None, None, Cosine(0.9, 0.8), Cosine(0.9, 0.8))
-    for found in (causal, encoder):
-        document = {"schema": "ingot.eval/1", **eval_document(("a", "b"), "text", found)}
+    for found, factors in ((causal, None), (encoder, {"a.weight": 1.5})):
+        document = eval_document(("a", "b"), "text", found, factors)
+        document = {"schema": "ingot.eval/1", **document}
         yield _printed("a comparison", json.dumps(document))
     measured = Measured(3, 1, ("a.weight",), 2)
     document = imatrix_document(Path("imatrix"), Sequences(((1, 2),), 2), measured)
@@ -195,6 +197,9 @@ def _printed(kind, text):
 
 
 def _event(document):
+    if document["event"] == "progress":
+        # Nobody can tell in the first second, and on a quick machine there is no second one.
+        document = {**document, "seconds_left": document["seconds_left"] or 3}
     return Printed("event", document["event"], document)
 
 

@@ -29,6 +29,7 @@ PATH = re.compile(r"(?:cli|importer|store|tests|docs|fixtures)/(?:[\w.-]+/?)*")
 README_BYTES = 9_000
 LINE = 100
 """Columns of prose: what a diff of two versions can show side by side."""
+SCREEN = 120
 
 
 @pytest.mark.parametrize("name", ROOT_PAGES)
@@ -62,6 +63,15 @@ def test_lines_of_prose_fit_in_a_diff(name):
 
     lines = [line for line in text.splitlines() if not line.startswith("|")]
     assert [line for line in lines if len(line) > LINE] == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_lines_of_prose_fit_a_screen(name):
+    """What was read in a terminal had lines of 300 characters."""
+    text = FENCE.sub("", (REPOSITORY / name).read_text(encoding="utf-8"))
+
+    lines = [line for line in text.splitlines() if not line.startswith("|")]
+    assert [line for line in lines if len(CODE.sub("`", line)) > SCREEN] == []
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -30,6 +30,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from tests.importer.builders import CAUSAL, MODELS, reference_model, safetensors, write
 
 SCRIPT = "<script>document.title='run'</script>"
+FILE = "a' onmouseover='alert(1)&lt;img src=x&gt;.txt"
+"""A name that no part of a page may take for an attribute, nor for the text that it escapes."""
 HOSTILE = f"model.layers.0.{SCRIPT}<img src=x onerror=alert(1)>\"'&lt;.weight"
 SCHEMES = ("light", "dark")
 LONGEST = 8000
@@ -148,8 +150,10 @@ def make_pages(command: list[str], place: Path, keep: Path) -> list[Path]:
 
 def hostile(directory: Path) -> Path:
     """Write a model whose every text tries to be more than text."""
+    metadata = {SCRIPT: f"</pre><img src=x onerror=alert(1)>{SCRIPT}"}
     files = {
-        "model.safetensors": safetensors({HOSTILE: ("F32", [4], bytes(16))}),
+        "model.safetensors": safetensors({HOSTILE: ("F32", [4], bytes(16))}, metadata),
+        FILE: SCRIPT,
         "config.json": CAUSAL | {"architectures": [f"</style>{SCRIPT}{'W' * 300}"]},
         "LICENSE": f"</pre>{SCRIPT}" + "long" * 500,
         "chat_template.jinja": "{{ ''.__class__ }}</pre>" + SCRIPT,
@@ -221,8 +225,12 @@ def look(browser, page: Path, screen: Screen, scheme: str, keep: Path):
     yield from (f"cut off: {found}" for found in run(CUT_OFF)[:3])
     yield from (f"pale: {found}" for found in run(PALE)[:3])
     text = run("return document.body.textContent")
-    if page.stem == "hostile" and SCRIPT not in text:
-        yield "the hostile name is not shown as it is"
+    if page.stem == "hostile":
+        hidden = [one for one in (SCRIPT, FILE) if one not in text]
+        yield from (f"not shown as it is: {one}" for one in hidden)
+        attributes = "return [...document.querySelectorAll('*')].some(one => one.onmouseover)"
+        if run(attributes) or run("return document.title") == "run":
+            yield "a text became an attribute, or was run"
     if run("return getComputedStyle(document.body).backgroundColor") == "rgba(0, 0, 0, 0)":
         yield "no style"
     browser.get(page.as_uri())

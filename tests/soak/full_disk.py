@@ -1,8 +1,9 @@
 """Disks with too little room, in every size: nothing breaks, nothing stays, and it is said.
 
-    python tests/soak/full_disk.py [--sizes 64] [--bed tmpfs|ext4|inodes|limit]
+    python tests/soak/full_disk.py [--sizes 64] [--bed tmpfs|ext4|ext3|inodes|limit]
 
-Beds: a tmpfs and an ext4 image with ballast that leaves some bytes; an image that runs out of
+Beds: a tmpfs and an ext4 image with ballast that leaves some bytes; one that maps blocks as
+ext3 did, where no space can be reserved and so a write is cut short; an image that runs out of
 inodes; a limit on the size of files. On each the import is tried as it is, and by a process
 that saw an empty disk when it asked: another one took the space after that.
 """
@@ -28,7 +29,7 @@ from tests.soak.forked import ForkedIngot, load
 from tests.soak.harness import Outcome, print_lines
 from tests.soak.scenarios import write_sources
 
-BEDS = ("tmpfs", "ext4", "inodes", "limit")
+BEDS = ("tmpfs", "ext4", "ext3", "inodes", "limit")
 DISK_BYTES = 24 << 20
 COLUMNS = 4096  # of which the import makes one blob of 260 KB
 # bed -> the least and the most that is left to an import, and to one that saw it too late:
@@ -36,10 +37,12 @@ COLUMNS = 4096  # of which the import makes one blob of 260 KB
 LEFT = {
     "tmpfs": ((0, 1400 << 10), (0, 300 << 10)),
     "ext4": ((0, 1400 << 10), (0, 300 << 10)),
+    "ext3": ((0, 1400 << 10), (0, 440 << 10)),
     "inodes": ((0, 24), (0, 12)),
     "limit": ((1 << 10, 264 << 10), (1 << 10, 264 << 10)),
 }
-INODES = 200
+OPTIONS = {"ext3": ("-O", "^extent,^64bit"), "inodes": ("-N", "200")}
+"""What mkfs makes of a disk; the others are as it likes."""
 NO_SPACE = 7
 # What must work on a disk that is full to the last byte; gc most of all.
 ALWAYS = (("verify",), ("list",), ("show", "kept"), ("gc", "--yes"))
@@ -167,7 +170,7 @@ def _disk(scratch: Path, name: str) -> contextlib.AbstractContextManager[Path]:
         return contextlib.nullcontext(scratch)
     if name == "tmpfs":
         return disks.tmpfs(scratch, DISK_BYTES)
-    return disks.ext4(scratch, DISK_BYTES, *(["-N", str(INODES)] if name == "inodes" else []))
+    return disks.ext4(scratch, DISK_BYTES, *OPTIONS.get(name, ()))
 
 
 def _limit_files(nbytes: int) -> None:

@@ -1,6 +1,6 @@
 """Which layer of tests sees which mistake: plants each into a copy of the code and runs them.
 
-    python tests/soak/seeded_bugs.py [--all] [--bug WORDS] [--jobs N] [--record]
+    python tests/soak/seeded_bugs.py [--all] [--bug WORDS] [--layer X] [--jobs N] [--record]
 
 Prints a table in Markdown, a row as soon as it is known: `x` is seen, `-` not seen, blank not
 tried. Each layer is tried that is known to see a mistake, with `--all` every layer, which takes
@@ -240,23 +240,29 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--all", action="store_true", help="try every layer on each mistake")
     parser.add_argument("--bug", default="", help="only those whose name has these words")
+    parser.add_argument("--layer", choices=LAYERS, help="try this one alone")
     parser.add_argument("--jobs", type=int, default=1, help="mistakes that are tried at once")
     parser.add_argument("--record", action="store_true", help="note which tests see them")
     options = parser.parse_args()
-    bugs = [bug for bug in BUGS if options.bug in bug.name]
+    layers = {
+        bug: [one for one in bug.layers if options.layer in {None, one}]
+        for bug in BUGS
+        if options.bug in bug.name
+    }
+    bugs = [bug for bug, known in layers.items() if options.all or known]
     tried = [
-        layer for layer in LAYERS if options.all or any(layer in bug.layers for bug in bugs)
+        layer for layer in LAYERS if options.all or any(layer in layers[bug] for bug in bugs)
     ]
     print_lines([f"| mistake | {' | '.join(tried)} |", f"|---|{'---|' * len(tried)}"])
     found: dict[str, dict[str, Sight | None]] = {}
     missed: list[str] = []
     with ThreadPoolExecutor(options.jobs) as pool:
-        those = pool.map(lambda bug: sights(bug, tried if options.all else bug.layers), bugs)
+        those = pool.map(lambda bug: sights(bug, tried if options.all else layers[bug]), bugs)
         for bug, told in zip(bugs, those, strict=True):
             found[bug.name] = told
             marks = ["" if layer not in told else "-x"[bool(told[layer])] for layer in tried]
             print_lines([f"| {bug.name} | {' | '.join(marks)} |"])
-            missed += [f"{bug.name} by {layer}" for layer in bug.layers if not told[layer]]
+            missed += [f"{bug.name} by {layer}" for layer in layers[bug] if not told[layer]]
             if options.record:
                 record(found)
     every = [one for told in found.values() for one in told.values() if one]

@@ -69,6 +69,7 @@ def test_a_power_cut_loses_nothing():
     [
         pytest.param("tmpfs", marks=no_mount),
         pytest.param("ext4", marks=no_loop),
+        pytest.param("ext3", marks=no_loop),
         pytest.param("inodes", marks=no_loop),
         "limit",
     ],

@@ -97,7 +97,7 @@ def _repairs() -> Iterator[Bug]:
         "importer",
         "importer/verification/rebuild",
         """
-            if not _is_of_the_source(self._store, error):
+            if not is_of_the_source(self._store, error):
                 raise
             self._write_each(attempt, todo, writer)
 """,
@@ -106,7 +106,7 @@ def _repairs() -> Iterator[Bug]:
     yield bug(
         "a repair takes a store that fails for a source that fails",
         "importer",
-        "importer/verification/rebuild",
+        "importer/verification/blame",
         "        return bool(error.filename) and not inside and not is_no_space(error)",
         "        return bool(error.filename)",
     )

@@ -22,8 +22,8 @@ def _trust() -> Iterator[Bug]:
         "the memo looks at the size alone",
         "F",
         "store/memo",
-        "        return noted == _identity(status)",
-        "        return noted is not None and noted[1] == status.size",
+        "        return [noted[digest.hex] == _identity(status) for digest, status in seen]",
+        "        return [(noted[one.hex] or (0, 0))[1] == status.size for one, status in seen]",
     )
     yield bug(
         "the length of what was written is not compared",
