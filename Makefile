@@ -49,6 +49,8 @@ soak: $(VENV)/.dev
 	$(BIN)/python tests/soak/kills.py --kills 50 --signal INT --command $(BIN)/ingot
 	$(BIN)/python tests/soak/cluster.py --workers 2 --command $(BIN)/ingot
 	$(BIN)/python tests/soak/cluster.py --workers 4 --command $(BIN)/ingot
+	$(BIN)/python tests/soak/cluster_exports.py --workers 2 --command $(BIN)/ingot
+	$(BIN)/python tests/soak/registries.py --command $(BIN)/ingot
 	$(BIN)/python tests/soak/syscalls.py --every 4
 	$(BIN)/python tests/soak/power_cut.py --cuts 120 --command $(BIN)/ingot
 	$(BIN)/python tests/soak/full_disk.py --sizes 64
