@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -42,6 +39,7 @@ def _write_file(store: Store, model: Description, file: str) -> None:
     from cli.views.console import out
     from cli.views.progress import listening
     from cli.views.progress_state import READING
+    from store.durable import replace_file
     from store.text import printable, size
 
     target = Path(file)
@@ -50,20 +48,5 @@ def _write_file(store: Store, model: Description, file: str) -> None:
         raise StorageError(message, code="E_IO")
     with listening(phases=(READING,)):
         text = page(store, model).encode("utf-8", "backslashreplace")
-    _replace(target, text)
+    replace_file(target, [text])
     out([f"wrote {printable(file)} ({size(len(text))})"])
-
-
-def _replace(target: Path, data: bytes) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        if not stat.S_ISREG(target.stat().st_mode):
-            target.write_bytes(data)  # /dev/stdout, a FIFO: nothing to be renamed over
-            return
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    try:
-        partial.write_bytes(data)
-        partial.replace(target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            partial.unlink()
-        raise

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -15,6 +14,7 @@ from importer.evaluation.models import LoadedModel
 from importer.evaluation.outputs import Comparison, compare_outputs
 from importer.evaluation.text import Sequences, Text
 from importer.events import Evaluated, Listener, silent
+from store.durable import replace_file
 from store.errors import InputError, UnsupportedError
 
 _MATRIX, _STACK = 2, 3
@@ -92,12 +92,7 @@ def measure_factors(
 
 def write_factors(path: Path, factors: Mapping[str, float]) -> None:
     """Write factors as `read_sensitivity` reads them, whole or not at all."""
-    writing = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        writing.write_text(json.dumps(factors, indent=1) + "\n", encoding="utf-8")
-        writing.replace(path)
-    finally:
-        writing.unlink(missing_ok=True)
+    replace_file(path, [(json.dumps(factors, indent=1) + "\n").encode()])
 
 
 def _exchanged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, _Change]:

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import bisect
-import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ from importer.evaluation.models import LoadedModel
 from importer.evaluation.text import Sequences, Text
 from importer.events import Evaluated, Listener, silent
 from importer.formats.imatrix.safetensors import CHUNKS, TEXT
+from store.durable import replace_file
 from store.errors import InputError
 from store.tensorfile import encode_header, header_length, parse_header
 
@@ -219,14 +219,4 @@ def _write(
     header = encode_header(
         [(name, dtype, shape, len(data)) for name, dtype, shape, data in some], metadata
     )
-    writing = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with writing.open("wb") as file:
-            file.write(header)
-            for _, _, _, data in some:
-                file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        writing.replace(path)
-    finally:
-        writing.unlink(missing_ok=True)
+    replace_file(path, [header, *(data for _, _, _, data in some)])

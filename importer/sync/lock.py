@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from importer.sync.listing import Listed
 from store import Digest
+from store.durable import replace_file
 from store.errors import IngotError, InputError
 from store.json import JsonError, loads
 from store.text import printable
@@ -70,7 +70,7 @@ def read_lock(path: Path) -> dict[str, Locked]:
 def write_lock(path: Path, models: Iterable[tuple[Listed, Locked]]) -> None:
     """Write a lock, or leave the one that is there where it says the same already.
 
-    The file is renamed into its place: nobody ever reads half of it.
+    Nobody ever reads half of it.
     """
     rows = [
         {
@@ -86,15 +86,7 @@ def write_lock(path: Path, models: Iterable[tuple[Listed, Locked]]) -> None:
     data = (json.dumps(document, indent=2) + "\n").encode()
     if path.is_file() and path.read_bytes() == data:
         return
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with partial.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.rename(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    replace_file(path, [data])
 
 
 def _locked(row: dict[str, Any]) -> Locked:
