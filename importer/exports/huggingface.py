@@ -23,9 +23,11 @@ from importer.exports.documents import (
 )
 from importer.exports.experts import experts_of
 from importer.exports.safetensors import Shard, Weight, index_of, make_shards
+from importer.exports.source_forms import SourceForms
 from importer.planning.plan import Plan, TensorPlan
 from importer.recipes.options import QuantizeOptions, parse_options
 from importer.sources.document import CONFIG, Document
+from importer.sources.joined import declared
 from importer.sources.schemes.mlx.config import MlxConfig, Packed
 from store.errors import IngotError, UsageError
 from store.tensorblob import BIAS, SCALE
@@ -57,12 +59,13 @@ class HuggingFace:
         notes = []
         documents: dict[str, bytes] = {}
         dropped: dict[str, str] = {}
+        told = declared(plan.inventory.configs, plan.inventory.files)
         for component in plan.inventory.components:
             tensors = [t for t in plan.tensors if t.sources[0].component == component]
             if not tensors:
                 continue
             config = plan.inventory.configs.get(component, {})
-            form = _Form(plan, tensors, config)
+            form = _Form(plan, tensors, config, told.get(component, config))
             weights = sorted(form.weights(), key=lambda weight: weight.arrays[0].name.encode())
             where = f"{component}/" if component else ""
             stem = where + _stem(plan, where, config)
@@ -93,17 +96,28 @@ _NO_LONGER: Final = "says how weights were quantized, which are not any more"
 class _Form:
     """The form in which the tensors of one component go out."""
 
-    def __init__(self, plan: Plan, tensors: list[TensorPlan], config: Document) -> None:
+    def __init__(
+        self, plan: Plan, tensors: list[TensorPlan], config: Document, told: Document
+    ) -> None:
+        """Decide it.
+
+        Args:
+            config: of the component, as it is kept.
+            told: the same, with what older programs say in files of their own.
+        """
         self._plan = plan
         self._tensors = tensors
         self._is_mlx = _is_of_mlx(tensors, config)
         self._experts = {one.name for one in tensors if gpt_oss.is_packed(one, config)}
+        self._restored = {} if self._is_mlx else dict(_restored(plan, tensors, told))
 
     @property
     def is_kept(self) -> bool:
         """Whether the arrays are those that the source has."""
         return self._is_mlx or all(
-            plan.name in self._experts or not isinstance(plan.transcoder, KEEPING)
+            plan.name in self._experts
+            or plan.name in self._restored
+            or not isinstance(plan.transcoder, KEEPING)
             for plan in self._tensors
         )
 
@@ -113,6 +127,7 @@ class _Form:
         # What a scheme has joined and nobody asked to decode stays its arrays.
         return (
             not self._is_mlx
+            and not self._restored
             and all(
                 plan.part_of is None
                 and not plan.sources[0].unjoined
@@ -132,6 +147,9 @@ class _Form:
                     yield gpt_oss.as_blocks(plan)
                 else:
                     yield gpt_oss.decoded(plan, plan.parts[0].dtype)
+                continue
+            if plan.name in self._restored:
+                yield from self._restored[plan.name]
                 continue
             if isinstance(transcoder, KEEPING):
                 if self._is_mlx:
@@ -164,6 +182,22 @@ class _Form:
             after = before if stays else own[0].arrays[0].dtype
             nbytes = sum(weight.nbytes for weight in own)
             yield Row(plan.name, plan.shape, before, after, files[own[0].name], nbytes)
+
+
+def _restored(
+    plan: Plan, tensors: list[TensorPlan], told: Document
+) -> Iterator[tuple[str, list[Weight]]]:
+    """Yield the weights that go out in the arrays of the source, by the name of the tensor."""
+    kept = [one for one in tensors if isinstance(one.transcoder, KEEPING)]
+    if not kept:
+        return
+    with contextlib.suppress(IngotError):
+        forms = SourceForms(told)
+        for one in kept:
+            found = [forms.restored(it) for it in experts_of(plan.inventory, one.sources[0])]
+            weights = [weight for weight in found if weight is not None]
+            if len(weights) == len(found):
+                yield one.name, weights
 
 
 def _told(plan: Plan, component: str) -> dict[str, str]:

@@ -17,7 +17,6 @@ from tests.importer.builders import (
     CAUSAL,
     FIXTURES,
     MODELS,
-    REPOSITORY,
     create,
     handmade,
     model,
@@ -341,17 +340,3 @@ def test_the_modules_of_a_sentence_model_have_their_directories_again(store, tmp
 
     assert arrays(tmp_path / "out") == arrays(source)
     assert tree(tmp_path / "out").keys() == tree(source).keys()
-
-
-@pytest.mark.parametrize(
-    ("written", "is_mixed"),
-    [("mo-mixed", True), ("mo-nvfp4-experts", True), ("mo-nvfp4", False), ("gpt-oss", False)],
-)
-def test_what_goes_out_in_two_forms_is_said(store, tmp_path, written, is_mixed):
-    create(store, REPOSITORY / "fixtures" / "quantized" / written)
-
-    _, kept = planned(store, tmp_path / "out")
-    _, decoded = planned(store, tmp_path / "out", dtype="BF16")
-
-    assert any("some weights go out decoded" in note for note in kept.write.notes) == is_mixed
-    assert not any("go out decoded" in note for note in decoded.write.notes)

@@ -111,7 +111,7 @@ def _divided(
     count, matrices = whole.nbytes // 4, ScaledFp4(size).matrices(shape)
     if count not in {1, matrices}:
         contradict(packed, f"{list(packed.shape)} has {told(whole)}, expected one number")
-    if size == _NVFP4.group_size and count == matrices:
+    if size == _NVFP4.group_size and whole.shape == (1,) == (matrices,):
         from importer.codecs.scaled.scaling import has_way_back  # noqa: PLC0415 - it imports numpy
 
         if not any(value) or has_way_back(value):

@@ -57,8 +57,8 @@ def nvfp4(
     is_shared = count < matrices
     if down:
         return Read(shape, Fp4Down(is_shared=is_shared))
-    if size == QUANT_TYPES["nvfp4"].group_size and not is_shared:
-        return Read(shape, GlobalNvfp4())
+    if size == QUANT_TYPES["nvfp4"].group_size and second.shape == shape[:-_MATRIX]:
+        return Read(shape, GlobalNvfp4())  # in other shapes there is no way back
     return Read(shape, ScaledFp4(size, is_shared=is_shared))
 
 

@@ -1,0 +1,139 @@
+"""What a source held quantized goes out as the source had it: each array, bit for bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from importer.recipes.options import parse_options
+from importer.sources.location import StoredModel
+from store import ModelName, Store
+from tests.importer.builders import CAUSAL, REPOSITORY, create, model
+from tests.importer.exports.exporting import arrays, export, planned, tree
+
+WRITTEN = REPOSITORY / "fixtures" / "quantized"
+PACKED = REPOSITORY / "fixtures" / "packed"
+SOURCES = sorted([*WRITTEN.iterdir(), *(path for path in PACKED.iterdir() if path.is_dir())])
+OURS = ("ct-mxfp4", "ct-mxfp8", "ct-nvfp4", "mo-mixed", "mo-mxfp4", "mo-mxfp8", "mo-nvfp4")
+"""Whose weights the store has in types of its own."""
+NVFP4 = {"quantization_config": {"quant_method": "modelopt", "quant_algo": "NVFP4"}}
+DEEPSEEK = {"quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]}}
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store(tmp_path / "store") as opened:
+        opened.fs.is_durable = False
+        yield opened
+
+
+def some(seed, dtype, shape):
+    """Codes or scales; of floats numbers that are finite and not 0."""
+    count = int(np.prod(shape))
+    if dtype == "F32":
+        data = np.random.default_rng(seed).uniform(0.5, 2, count).astype("<f4").tobytes()
+    else:
+        data = np.random.default_rng(seed).integers(1, 120, count, "u1").tobytes()
+    return dtype, shape, data
+
+
+def nvfp4(stem, seed, whole=()):
+    """The arrays of a matrix of 32 x 64 as ModelOpt has them."""
+    return {
+        f"{stem}.weight": some(seed, "U8", (32, 32)),
+        f"{stem}.weight_scale": some(seed + 1, "F8_E4M3", (32, 4)),
+        f"{stem}.weight_scale_2": some(seed + 2, "F32", whole),
+    }
+
+
+def kept(directory):
+    return {path: data for path, data in tree(directory).items() if "safetensors" not in path}
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.name)
+def test_what_other_programs_packed_comes_back(store, tmp_path, source):
+    create(store, source)
+
+    done = export(store, tmp_path / "stored")
+    export(None, tmp_path / "straight", source=source)
+
+    for out in ("stored", "straight"):
+        assert arrays(tmp_path / out) == arrays(source)
+        assert kept(tmp_path / out) == kept(source)
+    assert not done.lossy
+    assert not [note for note in done.notes if "go out decoded" in note]
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_dtype_decodes_it_all(store, tmp_path, name):
+    create(store, WRITTEN / name)
+
+    export(store, tmp_path / "out", dtype="F32")
+
+    assert {dtype for dtype, _, _ in arrays(tmp_path / "out").values()} == {"F32"}
+    assert "quantization_config" not in (tmp_path / "out" / "config.json").read_text()
+    assert not (tmp_path / "out" / "hf_quant_config.json").exists()
+
+
+@pytest.mark.parametrize("stacked", [False, True])
+def test_experts_of_nvfp4_come_back(store, tmp_path, stacked):
+    weights = {}
+    for expert in range(3):
+        for number, way in enumerate(("gate_proj", "up_proj", "down_proj")):
+            stem = f"model.layers.0.mlp.experts.{expert}.{way}"
+            weights |= nvfp4(stem, 10 * expert + 3 * number)
+    source = model(tmp_path / "in", weights, CAUSAL | NVFP4)
+    create(store, source, recipe=parse_options(stacked=stacked))
+
+    export(store, tmp_path / "out")
+
+    assert arrays(tmp_path / "out") == arrays(source)
+    assert kept(tmp_path / "out") == kept(source)
+
+
+def test_mxfp4_of_deepseek_comes_back(store, tmp_path):
+    stem = "layers.0.ffn.experts.0.w1"
+    weights = {
+        f"{stem}.weight": some(1, "I8", (32, 32)),
+        f"{stem}.scale": some(2, "F8_E8M0", (32, 2)),
+    }
+    source = model(tmp_path / "in", weights, CAUSAL | DEEPSEEK)
+    create(store, source)
+
+    export(store, tmp_path / "out")
+
+    assert arrays(tmp_path / "out") == arrays(source)
+    assert kept(tmp_path / "out") == kept(source)
+
+
+@pytest.mark.parametrize("shape", [(1,), (1, 1)])
+def test_a_scale_of_another_shape_comes_back_too(store, tmp_path, shape):
+    weights = nvfp4("model.layers.0.mlp.up_proj", 1, shape)
+    source = model(tmp_path / "in", weights, CAUSAL | NVFP4)
+    create(store, source)
+
+    export(store, tmp_path / "out")
+
+    assert arrays(tmp_path / "out") == arrays(source)
+
+
+def test_types_that_the_configuration_does_not_say_are_decoded(store, tmp_path):
+    create(store, WRITTEN / "mo-nvfp4", "first")
+    create(store, StoredModel(ModelName.parse("first")), recipe=parse_options("mxfp8"))
+
+    export(store, tmp_path / "out")
+
+    names = [name for name in arrays(tmp_path / "out") if "weight_scale" in name]
+    assert not names
+    assert "quantization_config" not in (tmp_path / "out" / "config.json").read_text()
+
+
+def test_what_goes_out_in_two_forms_is_said(store, tmp_path):
+    rules = ["*.q_proj.weight=int4/32"]
+    create(store, WRITTEN / "mo-nvfp4", recipe=parse_options(rules=rules))
+
+    _, mixed = planned(store, tmp_path / "out")
+    _, decoded = planned(store, tmp_path / "out", dtype="BF16")
+
+    assert any("some weights go out decoded" in note for note in mixed.write.notes)
+    assert not any("go out decoded" in note for note in decoded.write.notes)
