@@ -82,10 +82,17 @@ def no_variant(variant: str, roles: Iterable[FileRole]) -> NoReturn:
 def no_weights(roles: Mapping[str, FileRole], source: str) -> NoReturn:
     """Refuse a source whose files hold no weights that are read."""
     # In `onnx/` and the like, too, or what a training run leaves.
-    others = (path for path, role in roles.items() if role.reason and not role.format)
-    if other := next(others, None):
+    others = (
+        (path, role.unread)
+        for path, role in roles.items()
+        if (role.reason or role.unread) and not role.format
+    )
+    path, unread = next(others, ("", ""))
+    if path:
+        kind = f" ({unread})" if unread else ""
         raise UnsupportedError(
-            f"no weights in a format that ingot reads, only `{printable(other)}` and the like",
+            f"no weights in a format that ingot reads, only `{printable(path)}`{kind} and the "
+            "like",
             code="E_FORMAT",
             hint=_SAVE_AS,
         )

@@ -271,8 +271,9 @@ def _unread(file: SourceFile) -> UnsupportedError:
     with opened(file) as descriptor:
         what = content_of(read_bytes(file, descriptor, 0, min(HEAD_BYTES, file.size)))
     is_what = what or "not in a format that ingot knows"
+    by_name = f" ({file.role.unread} by its name)" if file.role.unread else ""
     return UnsupportedError(
-        f"`{printable(file.name)}` is {is_what}, expected a file of weights",
+        f"`{printable(file.name)}` is {is_what}{by_name}, expected a file of weights",
         code="E_FORMAT",
         hint="A source is a directory with a checkpoint, or a file of safetensors, PyTorch, "
         "GGUF, ONNX or UQFF",

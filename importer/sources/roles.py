@@ -18,7 +18,8 @@ class FileRole(NamedTuple):
         reason: why the file is not kept; empty for a kept file. It holds for weights, too,
             as long as they are not selected.
         format: the key of the format that reads it, for weights and their indexes; or empty.
-        unread: the name of its format, for weights in one that is not read; or empty.
+        unread: the name of its format, for weights in one that is not read; or empty. A kept
+            file may have one: beside weights it is data, alone it is what would be lost.
         weights: the name of a weights file or index, taken apart.
         is_alone: whether weights in a format that is not read are those of a whole model,
             and not one more form of weights that lie beside them.
@@ -63,6 +64,7 @@ class _UnreadFormat(NamedTuple):
 
     name: str
     naming: Naming
+    is_kept: bool = False
 
 
 IMATRIX: Final = "importance matrix"
@@ -77,6 +79,8 @@ _UNREAD: Final = (
     _UnreadFormat("Keras", Naming((".keras", ".hdf5"))),
     _UnreadFormat("TensorFlow", Naming((".pb", ".tflite", ".ckpt.index", ".ckpt.meta"))),
     _UnreadFormat("NumPy", Naming((".npz",))),
+    # Voices, filters and the like: only where there is nothing else are they the weights.
+    _UnreadFormat("NumPy", Naming((".npy",)), is_kept=True),
     _UnreadFormat("a pickle", Naming((".pkl", ".pickle", ".joblib", ".dill"))),
     _UnreadFormat("Paddle", Naming((".pdparams", ".pdopt", ".pdiparams", ".pdmodel"))),
     _UnreadFormat("Core ML", Naming((".mlmodel",))),
@@ -86,6 +90,13 @@ _UNREAD: Final = (
     _UnreadFormat("MXNet", Naming((".params",))),
     _UnreadFormat("Caffe", Naming((".caffemodel",))),
     _UnreadFormat("GGML", Naming((".ggml", ".ggjt"))),
+    _UnreadFormat("llamafile", Naming((".llamafile",))),
+    _UnreadFormat("TorchScript", Naming((".torchscript", ".jit", ".ptl"))),
+    _UnreadFormat("ExecuTorch", Naming((".pte",))),
+    _UnreadFormat("Torch7", Naming((".t7",))),
+    _UnreadFormat("Darknet", Naming((".weights",))),
+    _UnreadFormat("MNN", Naming((".mnn",))),
+    _UnreadFormat("RKNN", Naming((".rknn",))),
 )
 _UNREAD_SUFFIXES: Final = tuple(
     suffix for unread in _UNREAD for suffix in unread.naming.suffixes
@@ -132,14 +143,7 @@ def role_of(path: str, formats: Mapping[str, Claimant]) -> FileRole:
             return FileRole(reason=reason)
     if (role := _claimed(path, None, formats)) is not None:
         return role
-    # A source may have 100 000 files: most of them are done here.
-    is_unread = name.lower().endswith(_UNREAD_SUFFIXES)
-    for unread in _UNREAD if is_unread or name.endswith(".json") else ():
-        if (named := unread.naming.parse(name)) is not None:
-            reason = "shard index" if named.is_index else OTHER_FORMAT
-            is_alone = named.precedence is not None
-            return FileRole(reason=reason, unread=unread.name, weights=named, is_alone=is_alone)
-    return _KEPT[_media_type(path)]
+    return _unread(path, name) or _KEPT[_media_type(path)]
 
 
 def _beside(
@@ -177,6 +181,23 @@ def _claimed(path: str, head: bytes | None, formats: Mapping[str, Claimant]) -> 
         if (named := claimant.claims(path, head)) is not None:
             reason = "shard index" if named.is_index else "weights that were not selected"
             return FileRole(reason=reason, format=key, weights=named)
+    return None
+
+
+def _unread(path: str, name: str) -> FileRole | None:
+    """Return the role of weights in a format that is not read, or None for other files."""
+    # A source may have 100 000 files: most of them are done here.
+    if not name.lower().endswith(_UNREAD_SUFFIXES) and not name.endswith(".json"):
+        return None
+    for format_ in _UNREAD:
+        if (named := format_.naming.parse(name)) is not None:
+            if format_.is_kept:
+                return FileRole(_media_type(path), unread=format_.name)
+            reason = "shard index" if named.is_index else OTHER_FORMAT
+            is_alone = named.precedence is not None
+            return FileRole(
+                reason=reason, unread=format_.name, weights=named, is_alone=is_alone
+            )
     return None
 
 

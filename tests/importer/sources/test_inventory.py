@@ -292,28 +292,6 @@ def test_a_file_without_tensors_has_no_weights(tmp_path):
     assert refused(tmp_path / "model.safetensors")[0] == "E_SRC_EMPTY"
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "training_args.bin",
-        "x.h5",
-        "x.npz",
-        "x.pkl",
-        "x.tflite",
-        "x.keras",
-        "x.pdparams",
-        "x.mlmodel",
-        "x.mlpackage/Data/weights/weight.bin",
-        "saved_model.pb",
-    ],
-)
-def test_weights_in_another_format_only_are_unsupported(tmp_path, name):
-    code, message = refused(write(tmp_path, {name: b""}), UnsupportedError)
-
-    assert code == "E_FORMAT"
-    assert f"`{name}`" in message
-
-
 def test_a_missing_source_is_not_found(tmp_path):
     assert refused(tmp_path / "no", NotFoundError)[0] == "E_SRC_MISSING"
 
