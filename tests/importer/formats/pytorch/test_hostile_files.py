@@ -166,6 +166,31 @@ KINDS = {
 }
 
 
+UNREAD = (
+    *(
+        "_utils _rebuild_qtensor",
+        "_utils _rebuild_sparse_tensor",
+        "_tensor _rebuild_from_type_v2",
+    ),
+    *("_utils _rebuild_sparse_csr_tensor", "_utils _rebuild_nested_tensor"),
+    *("_utils _rebuild_meta_tensor_no_storage", "_utils _rebuild_wrapper_subclass"),
+    "_utils _rebuild_device_tensor_from_numpy",
+    *(f" {name}Storage" for name in ("ComplexDouble", "QInt8", "QUInt8", "QInt32")),
+    *(" QUInt4x2Storage", " QUInt2x4Storage", " complex128"),
+)
+
+
+@pytest.mark.parametrize("name", UNREAD)
+def test_a_kind_of_tensor_that_is_not_read_is_refused_by_name(name):
+    module, _, function = name.partition(" ")
+    module = f"torch.{module}".removesuffix(".")
+
+    with pytest.raises(IngotError, match=f"{module}.{function}") as caught:
+        read(checkpoint(mapping(w=f"c{module}\n{function}\n".encode())))
+
+    assert caught.value.exit_code == 4
+
+
 @pytest.mark.parametrize("what", KINDS)
 def test_what_is_not_read_is_said(what):
     with pytest.raises(IngotError) as caught:
