@@ -80,6 +80,7 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "E_HUB_OFFLINE": "Unset HF_HUB_OFFLINE, or fetch the model with `hf download` first",
         "E_HUB_STATUS": "Run the command again later: what has arrived is kept",
         "E_IMATRIX": "Measure it again: it is not what the programs that make them write",
+        "E_EXPORT_IMATRIX": "Give the matrix that it was made with: `--imatrix FILE`",
         "E_IMATRIX_GONE": "Give the file with `--imatrix`, or take `imatrix` out of the recipe",
         "E_IMATRIX_SHAPE": "Measure an importance matrix of this very model",
         "E_IMATRIX_UNUSED": "Measure one of this very model; `--calibrate mse` needs none",

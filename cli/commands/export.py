@@ -90,7 +90,7 @@ def export(
         typer.Option(
             "--imatrix",
             metavar="FILE",
-            help="With --to gguf, weigh columns by an importance matrix of llama-imatrix.",
+            help="With --to gguf, or a K type of uqff: weigh columns by an importance matrix.",
         ),
     ] = None,
     mmproj: Annotated[
@@ -170,9 +170,10 @@ def export(
         imatrix=imatrix,
         projector=mmproj,
     )
-    for flag, is_given in (("--imatrix", imatrix is not None), ("--mmproj", mmproj)):
-        if is_given and to is not Format.GGUF:
-            raise UsageError(f"`{flag}` goes with `--to gguf` alone", code="E_USAGE")
+    if mmproj and to is not Format.GGUF:
+        raise UsageError("`--mmproj` goes with `--to gguf` alone", code="E_USAGE")
+    if imatrix is not None and to not in {Format.GGUF, Format.UQFF}:
+        raise UsageError("`--imatrix` goes with `--to gguf` and `--to uqff`", code="E_USAGE")
     with contextlib.ExitStack() as stack:
         opened = stack.enter_context(open_store(store, is_durable=not no_fsync))
         listen = stack.enter_context(listening(progress))

@@ -55,6 +55,14 @@ def verify(
             help="Compare with what `ingot export` wrote into DEST, too.",
         ),
     ] = None,
+    imatrix: Annotated[
+        str | None,
+        typer.Option(
+            "--imatrix",
+            metavar="FILE",
+            help="With --export, the importance matrix that it was made with.",
+        ),
+    ] = None,
     repair: Annotated[
         bool,
         typer.Option(
@@ -83,9 +91,16 @@ def verify(
     from cli.views.progress_state import COMPARING, READING, VERIFYING, WRITING
     from importer.events import Verified
     from importer.sources.location import parse_source
+    from store.errors import UsageError
     from store.verify import verify as verify_store
 
     _check_call(names or [], source, export, repair=repair)
+    if imatrix is not None and export is None:
+        raise UsageError(
+            "`--imatrix` goes with `--export`",
+            code="E_USAGE",
+            hint="ingot verify NAME --export DEST --imatrix FILE",
+        )
     with existing_store(store) as opened:
         models = [get_model(opened, name) for name in names or ()]
         original = None
@@ -115,7 +130,12 @@ def verify(
                 from importer.verification.exported import compare_export
 
                 comparison = compare_export(
-                    opened, models[0], Path(export), threads=workers, listen=listen
+                    opened,
+                    models[0],
+                    Path(export),
+                    threads=workers,
+                    listen=listen,
+                    imatrix=imatrix,
                 )
         done = None
         if repair:

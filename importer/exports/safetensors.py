@@ -56,6 +56,7 @@ class Weight(NamedTuple):
         arrays: of the parts that the transcoder makes, in their order.
         sources: alike in shape; of several, each is a slice of every array.
         constants: what lies beside the arrays, and says what they are.
+        apart: a transcoder for each source, where they differ in what they know of it.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Weight(NamedTuple):
     sources: tuple[SourceTensor, ...]
     transcoder: Transcoder
     constants: tuple[Constant, ...] = ()
+    apart: tuple[Transcoder, ...] = ()
 
     @classmethod
     def of(
@@ -121,9 +123,8 @@ class Shard(NamedTuple):
                     for row in range(array.rows)
                 )
                 extents = tuple(array.extent for array in source.arrays)
-                yield Piece(
-                    source.name, source.shape, extents, weight.transcoder, number, places
-                )
+                transcoder = weight.apart[index] if weight.apart else weight.transcoder
+                yield Piece(source.name, source.shape, extents, transcoder, number, places)
 
 
 def shard_name(stem: str, number: int, count: int) -> str:

@@ -94,9 +94,12 @@ class Weigher:
         found: list[Importance | None] = []
         is_known = True
         for source in plan.sources:
-            rows = self._rows(source)
-            is_known = is_known and rows is not None
-            found += rows or [None] * max(math.prod(source.shape[:-2]), 1)
+            numbers = self.numbers(source)
+            is_known = is_known and numbers is not None
+            if numbers is None:
+                found += [None] * max(math.prod(source.shape[:-2]), 1)
+            else:
+                found += [self._importance(one, source.name) for one in numbers]
         if not is_known:
             self._without.append(plan.name)
         else:
@@ -121,8 +124,12 @@ class Weigher:
             )
         return Weighed(self._digest, self._tensors, tuple(self._without), self._unused)
 
-    def _rows(self, tensor: SourceTensor) -> list[Importance | None] | None:
-        """Return the importance for each matrix of a tensor, or None where nothing is known."""
+    def numbers(self, tensor: SourceTensor) -> list[bytes] | None:
+        """Return a float32 for each column, of each matrix of a tensor; None of one unknown.
+
+        Raises:
+            InputError: the matrix is of another model.
+        """
         matrices = max(math.prod(tensor.shape[:-2]), 1)
         columns = tensor.shape[-1]
         if self._is_turned or _may_be_turned(tensor):
@@ -144,10 +151,7 @@ class Weigher:
                     facts={"tensor": tensor.name},
                 )
             size = columns * FLOAT
-            return [
-                self._importance(data[i * size : (i + 1) * size], tensor.name)
-                for i in range(matrices)
-            ]
+            return [data[i * size : (i + 1) * size] for i in range(matrices)]
         return None
 
     def _importance(self, data: bytes, name: str) -> Importance | None:

@@ -38,13 +38,14 @@ _DTYPES: Final = (None, "BF16", "F16", "F32")
 _MIXED: Final = ("mixed_2_6", "mixed_3_4", "mixed_3_6", "mixed_4_6")
 
 
-def compare_export(
+def compare_export(  # noqa: PLR0913 - as many as there are
     store: Store,
     model: StoredModel,
     place: Path,
     *,
     threads: int = 1,
     listen: Listener = silent,
+    imatrix: str | None = None,
 ) -> Comparison:
     """Compare every array and every file of an export with a stored model.
 
@@ -53,6 +54,8 @@ def compare_export(
 
     Args:
         place: the directory of the export, or its one file.
+        imatrix: path of the importance matrix that it was made with, if the model is not kept
+            with that one.
 
     Raises:
         NotFoundError: there is no such model or directory.
@@ -60,9 +63,11 @@ def compare_export(
         UnsupportedError: the model cannot be exported in any way.
     """
     if is_of_gguf(place):
-        return compare_files(store, model, place, threads=threads, listen=listen)
+        return compare_files(
+            store, model, place, threads=threads, listen=listen, imatrix=imatrix
+        )
     there = read_there(place)
-    write = _likeliest(store, model, place, there)
+    write = _likeliest(store, model, place, there, imatrix)
     expected = arrays_of(write)
     findings = list(listed(write, there, expected))
     wanted = [
@@ -84,12 +89,14 @@ def compare_export(
     )
 
 
-def _likeliest(store: Store, model: StoredModel, place: Path, there: There) -> WritePlan:
+def _likeliest(
+    store: Store, model: StoredModel, place: Path, there: There, imatrix: str | None
+) -> WritePlan:
     """Return the plan whose arrays are most like those that are there."""
     best: tuple[int, WritePlan] | None = None
     problem: IngotError | None = None
     seen = {key: (array.dtype, array.shape) for key, array in there.arrays.items()}
-    for to, options in _candidates(there):
+    for to, options in _candidates(there, imatrix):
         request = ExportRequest(model, place, to, options)
         try:
             planned, _ = decide(request, store, place)
@@ -109,10 +116,10 @@ def _likeliest(store: Store, model: StoredModel, place: Path, there: There) -> W
     return best[1]
 
 
-def _candidates(there: There) -> Iterator[tuple[str, ExportOptions]]:
+def _candidates(there: There, imatrix: str | None) -> Iterator[tuple[str, ExportOptions]]:
     asked = ExportOptions()
     if sets := sets_of(there):
-        yield from _uqff_candidates(sets)
+        yield from _uqff_candidates(sets, imatrix)
         return
     for dtype in _DTYPES:
         yield "hf", replace(asked, dtype=dtype)
@@ -125,13 +132,16 @@ def _candidates(there: There) -> Iterator[tuple[str, ExportOptions]]:
             yield "mlx", replace(asked, recipe=recipe)
 
 
-def _uqff_candidates(sets: Sequence[str]) -> Iterator[tuple[str, ExportOptions]]:
+def _uqff_candidates(
+    sets: Sequence[str], imatrix: str | None
+) -> Iterator[tuple[str, ExportOptions]]:
     """Yield what sets of shards may be asked by: their names are those of types."""
     asked = ExportOptions()
     kinds = [",".join(sets)] if TYPES.keys() >= set(sets) else []
     for dtype in _DTYPES:
         for kind in (*kinds, None):
-            yield "uqff", replace(asked, quantize=kind, dtype=dtype)
+            given = imatrix if kind is not None else None
+            yield "uqff", replace(asked, quantize=kind, dtype=dtype, imatrix=given)
     if all(name in TYPES and TYPES[name].family is Family.AFQ for name in sets):
         for group_size in GROUP_SIZES[Mode.AFFINE]:
             for dtype in _DTYPES:

@@ -31,17 +31,25 @@ from importer.verification.gguf_contents import (
 )
 from importer.verification.pieces import Wanted, differing
 from store import MediaType, Store
+from store.errors import UsageError
 from store.findings import Finding, Problem
 
 _SUFFIX: Final = ".gguf"
 _FILE_TYPE: Final = "general.file_type"
 _COUNT: Final = f"{PREFIX}count"
+_ENTRIES: Final = "quantize.imatrix.entries_count"
 _WHOLE: Final = 1 << 62
 """Bytes of a file of a split that all tensors fit in: how it was cut does not count."""
 
 
-def compare_files(
-    store: Store, model: StoredModel, place: Path, *, threads: int, listen: Listener
+def compare_files(  # noqa: PLR0913 - as many as there are
+    store: Store,
+    model: StoredModel,
+    place: Path,
+    *,
+    threads: int,
+    listen: Listener,
+    imatrix: str | None = None,
 ) -> Comparison:
     """Compare every key and every tensor of GGUF files with a stored model.
 
@@ -50,10 +58,13 @@ def compare_files(
 
     Args:
         place: the file, or the directory that they are in.
+        imatrix: path of the importance matrix that they were made with; None for the one that
+            is kept with the model, if they were made with any.
 
     Raises:
         NotFoundError: there is no such model.
         InputError: a file is malformed.
+        UsageError: there is a matrix that nobody gave.
         UnsupportedError: the model cannot be exported so.
     """
     files = _files(place)
@@ -63,7 +74,7 @@ def compare_files(
         if place.is_file() or file.path.endswith(_SUFFIX)
     ]
     parts.sort(key=lambda one: (one.header.integer(f"{PREFIX}no") or 0, one.file.path))
-    write = _likeliest(store, model, place, parts)
+    write = _likeliest(store, model, place, parts, imatrix)
     ours = {one.file for one in parts}
     findings = [(file.path, NOT_OURS) for file in files if file not in ours]
     wanted: list[Wanted] = []
@@ -113,7 +124,7 @@ def _files(place: Path) -> Sequence[SourceFile]:
 
 
 def _likeliest(
-    store: Store, model: StoredModel, place: Path, parts: Sequence[Part]
+    store: Store, model: StoredModel, place: Path, parts: Sequence[Part], imatrix: str | None
 ) -> WritePlan:
     """Return the plan whose tensors are those that are there, or of the type that is told."""
     models = [one for one in parts if _is_model(one.header)]
@@ -124,13 +135,30 @@ def _likeliest(
     if is_split:
         plans.append(replace(asked, shard_size=_WHOLE))
     if kind is not None:
-        plans.append(replace(plans[-1], quantize=kind))
+        plans.append(replace(plans[-1], quantize=kind, imatrix=imatrix))
     for options in plans:
+        if options.quantize and imatrix is None and any(map(_is_weighed, models)):
+            options = replace(options, imatrix=_kept_matrix(store, model))  # noqa: PLW2901
         request = ExportRequest(model, place, "gguf", options)
         write = decide(request, store, place)[0].write
         if _fits(write, parts):
             break
     return write
+
+
+def _is_weighed(part: Part) -> bool:
+    return _ENTRIES in part.header.metadata
+
+
+def _kept_matrix(store: Store, model: StoredModel) -> str:
+    """Return the path of the importance matrix that a model is kept with."""
+    for layer in store.catalog.get(model.manifest).parse().layers:
+        if layer.media_type == MediaType.IMATRIX:
+            return str(store.blobs.path(layer.digest))
+    raise UsageError(
+        f"the export was made with an importance matrix, and `{model.name}` is kept with none",
+        code="E_EXPORT_IMATRIX",
+    )
 
 
 def _asked(models: Sequence[Part]) -> str | None:

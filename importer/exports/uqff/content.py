@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from importer.codecs.base import Decoder, Shape, Transcoder
@@ -19,6 +19,7 @@ from importer.exports.safetensors import Weight
 from importer.exports.uqff.layers import Form, made_form, plain_form, stored_form
 from importer.exports.uqff.models import EMBEDDING, OUTPUT, Name, UqffModel, bias_of
 from importer.exports.uqff.types import UNQUANTIZED, UqffType, fitting, promoted_of
+from importer.planning.importance import Weigher
 from importer.planning.plan import Plan
 from importer.sources.configuration import declared_dtype
 from importer.sources.tensor import SourceTensor
@@ -40,13 +41,19 @@ class Content:
     """
 
     def __init__(
-        self, plan: Plan, model: UqffModel, asked: UqffType | None, dtype: str | None
+        self,
+        plan: Plan,
+        model: UqffModel,
+        asked: UqffType | None,
+        dtype: str | None,
+        weigher: Weigher | None = None,
     ) -> None:
         """Decide about every tensor.
 
         Args:
             asked: the type of all layers, or None to keep what they are stored as.
             dtype: that every float gets, or None.
+            weigher: knows how much columns count, or None where all count alike.
 
         Raises:
             InputError: experts are missing.
@@ -58,6 +65,8 @@ class Content:
         self._model = model
         self._asked = asked
         self._dtype = dtype
+        self._weigher = weigher
+        self._weighed: Counter[bool] = Counter()
         self._inventory = plan.inventory
         self._config = plan.inventory.configs[""]
         self._types: dict[str, str] = {}
@@ -74,6 +83,11 @@ class Content:
             if model.is_layer(name.text, one.shape)
         }
         self._add_all(named)
+        if self._weighed and not self._weighed[True]:
+            raise InputError(
+                "the importance matrix has nothing for any layer of a K type",
+                code="E_IMATRIX_UNUSED",
+            )
 
     @property
     def stem(self) -> str:
@@ -111,6 +125,9 @@ class Content:
             yield f"{count(number, 'layer')} {becomes}: {wanted} does not fit their shape"
         for kind, number in sorted(self._again.items()):
             yield f"{count(number, 'tensor')} of {kind} quantized again"
+        if self._weighed[False]:
+            layers = count(self._weighed[False], "layer")
+            yield f"{layers} of which the importance matrix has nothing: columns count alike"
         if self._dropped:
             named = printable(self._dropped[0])
             yield f"`{named}` is left out: the output layer is tied to the embeddings"
@@ -158,11 +175,21 @@ class Content:
             return
         form = self._form(name, shape, source)
         weight = form.weight(name, shape, sources)
+        if self._weigher is not None and form.weighs:
+            weight = weight._replace(apart=self._weigh(form, sources, self._weigher))
         self.layers[name] = weight
         self._types[name] = str(form.kind)
         is_plain = form.kind.name == UNQUANTIZED
         after = weight.arrays[0].dtype if is_plain else str(form.kind)
         self._row(weight, shape, source.stored_as or source.dtype, after)
+
+    def _weigh(
+        self, form: Form, sources: Sequence[SourceTensor], weigher: Weigher
+    ) -> tuple[Transcoder, ...]:
+        """Return what makes each source by its importance, where that is known."""
+        numbers = [weigher.numbers(source) for source in sources]
+        self._weighed[all(one is not None for one in numbers)] += 1
+        return tuple(form.transcoder if one is None else form.weighted(one) for one in numbers)
 
     def _keeps_entries(self, source: SourceTensor) -> bool:
         """Whether a layer of UQFF that the store has no type for stays as it is."""

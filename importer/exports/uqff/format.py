@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 from importer.exports.assembly import assemble
@@ -19,10 +20,12 @@ from importer.exports.uqff.models import EMBEDDING, MODELS, UqffModel
 from importer.exports.uqff.types import UNQUANTIZED, UqffType, parse_types
 from importer.formats.uqff.names import REPORT, RESIDUAL, SUFFIX
 from importer.formats.uqff.version import KEYS, METADATA, Version
+from importer.planning.importance import Weigher
 from importer.planning.plan import Plan
 from importer.recipes.options import QuantizeOptions, parse_options
 from importer.sources.classification import SourceKind
 from importer.sources.document import CONFIG
+from importer.sources.imatrix import read_imatrix
 from store.errors import UnsupportedError, UsageError
 from store.text import printable
 
@@ -62,7 +65,8 @@ class Uqff:
         types: Sequence[UqffType | None] = (None,)
         if asked.quantize is not None:
             types = parse_types(asked.quantize, asked.group_size)
-        sets = [Content(plan, model, one, asked.dtype) for one in types]
+        weigher = _weigher(plan, asked.imatrix, types)
+        sets = [Content(plan, model, one, asked.dtype, weigher) for one in types]
         # Readers of 1.1 look for embeddings that are not quantized among the other tensors.
         is_plain = all(one.types.get(EMBEDDING) == UNQUANTIZED for one in sets)
         kept = (EMBEDDING,) if is_plain else ()
@@ -94,6 +98,21 @@ class Uqff:
             lossy=dict.fromkeys(line for one in sets for line in one.lossy()),
             notes=dict.fromkeys(notes),
         )
+
+
+def _weigher(
+    plan: Plan, imatrix: str | None, types: Sequence[UqffType | None]
+) -> Weigher | None:
+    """Return what knows the importance of columns, or None where none is given."""
+    if imatrix is None:
+        return None
+    if not any(one is not None and one.is_weighed for one in types):
+        raise UsageError(
+            "an importance matrix for uqff, expected a K type (q2k to q6k) with it",
+            code="E_EXPORT_TYPE",
+        )
+    found = read_imatrix(Path(imatrix))
+    return Weigher(found, plan.inventory.tensors, plan.classification.family)
 
 
 def _model_of(plan: Plan) -> UqffModel:

@@ -10,9 +10,10 @@ from typing import Final, NamedTuple
 from importer.codecs.base import Decoder, Part, Shape, Transcoder
 from importer.codecs.cast import Cast, Rounded
 from importer.codecs.described import Described
-from importer.codecs.ggml.encoder import quantizer
+from importer.codecs.ggml.encoder import Quantizer, quantizer
 from importer.codecs.ggml.types import NAMED
 from importer.codecs.registry import has_blocks, stored_type, transcoder_for, type_held
+from importer.codecs.stacked import RecodeStack
 from importer.codecs.transcode import Recode
 from importer.codecs.uqff.f8q8 import BLOCK_BYTES, F8Q8Encoder
 from importer.codecs.uqff.fp8 import ToFp8
@@ -53,6 +54,27 @@ class Form(NamedTuple):
         ]
         tag = _number(name + _TAG, "U8", int(self.kind.family))
         return Weight(name, arrays, tuple(sources), self.transcoder, (*numbers, tag))
+
+    @property
+    def weighs(self) -> bool:
+        """Whether it is made by how much columns count: of K types, as in mistral.rs."""
+        is_made = isinstance(getattr(self.transcoder, "encoder", None), Quantizer)
+        return is_made and self.kind.is_weighed
+
+    def weighted(self, numbers: Sequence[bytes]) -> Transcoder:
+        """Return what makes it by the importance of columns.
+
+        Args:
+            numbers: a float32 for each column, of each matrix of a source.
+        """
+        made = self.transcoder
+        assert isinstance(made, Recode)
+        encoder = made.encoder
+        assert isinstance(encoder, Quantizer)
+        encoders = tuple(replace(encoder, importance=one) for one in numbers)
+        if len(encoders) == 1:
+            return Recode(made.decoder, encoders[0])
+        return RecodeStack(made.decoder, encoders)
 
     def _numbers(self, shape: Shape) -> dict[str, int | Shape]:
         match self.kind.family:

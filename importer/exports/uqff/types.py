@@ -73,6 +73,11 @@ class UqffType:
                 return True
 
     @property
+    def is_weighed(self) -> bool:
+        """Whether an importance matrix changes it: mistral.rs's K types."""
+        return self.kind.endswith("_K")
+
+    @property
     def has_stacks(self) -> bool:
         """Whether mistral.rs computes with all experts of a block in this type."""
         return self.family in {Family.AFQ, Family.GGML, Family.PLAIN}

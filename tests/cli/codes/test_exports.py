@@ -9,6 +9,7 @@ import pytest
 from tests.cli.codes.judge import judged
 from tests.importer.builders import MODELS, model, write
 from tests.importer.exports.gguf_checkpoints import checkpoint
+from tests.importer.exports.test_gguf import matrix
 
 LLAMA = MODELS / "tiny-llama"
 EXPERT = "model.layers.0.mlp.experts.{}.up_proj.weight"
@@ -55,6 +56,15 @@ def _many_files(at):
     return _export(at, source, "gguf", "--split-max-size", "1")
 
 
+def _without_its_matrix(at):
+    source = checkpoint(at.here / "s", "llama")
+    weights = matrix(at.here / "imatrix.dat", "llama")
+    words = _export(at, source, "gguf", "-q", "q4_1", "--imatrix", weights)
+    at.run("create", "llama", source)
+    at.run(*words)
+    return "verify", "llama", "--export", at.here / "out"
+
+
 def _report(at):
     at.run("create", "rounded", LLAMA, "-q", "int4", "--report")
     at.patch("importer.models.quality._SCHEMA", "another")
@@ -85,6 +95,7 @@ SCENES = {
     "E_GGUF_CONFIG": lambda at: _export(at, _config(at, num_attention_heads=-1)),
     "E_TOKENIZER": _no_vocabulary,
     "E_EXPORT_EXPERTS": _gap,
+    "E_EXPORT_IMATRIX": _without_its_matrix,
     "E_EXPORT_LOSSY": _rounded,
     "E_EXPORT_SPLIT": _many_files,
     "E_QUALITY": _report,

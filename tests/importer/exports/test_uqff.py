@@ -8,8 +8,12 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from importer.codecs.ggml.encoder import quantizer
+from importer.codecs.runtime import NUMPY
 from importer.recipes.options import parse_options
-from store import Store
+from importer.sources.location import StoredModel
+from importer.verification.exported import compare_export
+from store import ModelName, Store
 from store.errors import InputError, UnsupportedError, UsageError
 from tests.importer.builders import REPOSITORY, create
 from tests.importer.exports.exporting import (
@@ -21,6 +25,8 @@ from tests.importer.exports.exporting import (
     tree,
 )
 from tests.importer.exports.uqff_checkpoints import CASES, TARGET, checkpoint, digests
+from tests.importer.formats.imatrix.builders import dat, ended, entry
+from tests.importer.formats.uqff.tiny_models import EXPERTS, Sizes, write_model
 from tests.importer.sources.schemes.mlx_sources import mx
 
 GOLDEN = json.loads(TARGET.read_bytes())
@@ -300,3 +306,62 @@ def test_a_number_that_a_type_cannot_hold_is_refused(tmp_path):
         with pytest.raises(InputError, match="has a value that its type"):
             export(None, tmp_path / "out", "uqff", source=source, q=q)
     assert not (tmp_path / "out").exists()
+
+
+def imatrix(path, *names, columns=256):
+    """Write an importance matrix with numbers for some tensors of GGUF."""
+    numbers = [float(n % 7 + 1) for n in range(columns)]
+    path.write_bytes(dat(*(entry(name, 2, numbers) for name in names), end=ended()))
+    return str(path)
+
+
+def test_an_importance_matrix_weighs_the_k_types_that_it_names(store, tmp_path):
+    source = write_model(tmp_path / "in", "llama", Sizes(256, 4, 2, 256))
+    weights = imatrix(tmp_path / "m.dat", "blk.0.attn_q.weight", "blk.0.ffn_down.weight")
+    create(store, source)
+    for kind, block in (("q4k", "Q4_K"), ("q2k", "Q2_K")):
+        export(store, tmp_path / f"{kind}-plain", "uqff", q=kind)
+        done = export(store, tmp_path / kind, "uqff", q=kind, imatrix=weights)
+
+        plain, found = layers(tmp_path / f"{kind}-plain"), layers(tmp_path / kind)
+        changed = {name for name in plain if plain[name] != found[name]}
+        # What shares its input with the queries has their importance.
+        inside = {f"model.layers.0.self_attn.{one}_proj.weight" for one in "qkv"}
+        assert changed == {*inside, "model.layers.0.mlp.down_proj.weight"}
+        values = arrays(source)[f"{Q}.weight"][2]
+        numbers = np.array([float(n % 7 + 1) for n in range(256)], "<f4") / 2
+        codec = quantizer(block, arrays(source)[f"{Q}.weight"][0], numbers.tobytes())
+        assert found[f"{Q}.weight"][2] == bytes(codec.encode(values, NUMPY).parts[0])
+        assert any("importance matrix has nothing" in note for note in done.notes)
+        assert not compared(store, tmp_path / kind, weights)
+        assert compared(store, tmp_path / kind)
+
+
+def compared(store, place, weights=None):
+    model = StoredModel(ModelName.parse("m"))
+    return compare_export(store, model, place, imatrix=weights).findings
+
+
+def test_every_expert_has_its_own_importance(tmp_path):
+    source = write_model(tmp_path / "in", "qwen3_moe", Sizes(256, 4, 2, 256))
+    weights = imatrix(tmp_path / "m.dat", "blk.0.ffn_up_exps.weight", columns=256 * EXPERTS)
+
+    for given, place in ((None, "plain"), (weights, "weighed")):
+        export(None, tmp_path / place, "uqff", source=source, q="q4k", imatrix=given)
+
+    plain, found = layers(tmp_path / "plain"), layers(tmp_path / "weighed")
+    changed = {name for name in plain if plain[name] != found[name]}
+    assert changed == {
+        f"model.layers.0.mlp.experts.{one}_proj.weight" for one in ("gate", "up")
+    }
+
+
+def test_a_matrix_that_has_no_use_is_an_error(tmp_path):
+    source = write_model(tmp_path / "in", "llama", Sizes(256, 4, 2, 256))
+    other = imatrix(tmp_path / "m.dat", "blk.9.attn_q.weight")
+
+    for kind in ("afq4", "q4_0", None):
+        with pytest.raises(UsageError, match="expected a K type"):
+            planned(None, tmp_path / "o", "uqff", source=source, q=kind, imatrix=other)
+    with pytest.raises(InputError, match="nothing for any layer"):
+        planned(None, tmp_path / "o", "uqff", source=source, q="q4k", imatrix=other)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import struct
+from pathlib import Path
 
 import pytest
 
+from importer.recipes.options import parse_options
 from importer.sources.location import StoredModel
 from importer.verification.exported import compare_export
 from store import ModelName, Store
-from store.errors import InputError
+from store.errors import InputError, UsageError
 from tests.importer.builders import create
 from tests.importer.exports.exporting import export
 from tests.importer.exports.gguf_checkpoints import checkpoint
+from tests.importer.exports.test_gguf import matrix
+from tests.importer.formats.imatrix.builders import dat, ended, entry
 
 M = ModelName.parse("m")
 
@@ -24,11 +28,9 @@ def store(tmp_path):
         yield opened
 
 
-def findings(store, place):
-    return [
-        (one.subject, one.message)
-        for one in compare_export(store, StoredModel(M), place).findings
-    ]
+def findings(store, place, imatrix=None):
+    found = compare_export(store, StoredModel(M), place, imatrix=imatrix)
+    return [(one.subject, one.message) for one in found.findings]
 
 
 @pytest.mark.parametrize("kind", ["f32", "f16", "bf16", "q8_0", "q4_0", "q3_k_m", None])
@@ -37,6 +39,40 @@ def test_an_export_agrees_whatever_its_type(store, tmp_path, kind):
     export(store, tmp_path / "out.gguf", "gguf", q=kind)
 
     assert findings(store, tmp_path / "out.gguf") == []
+
+
+def test_an_export_with_an_importance_matrix_agrees_with_that_one(store, tmp_path):
+    create(store, checkpoint(tmp_path / "in", "llama"))
+    weights = matrix(tmp_path / "imatrix.dat", "llama")
+    export(store, tmp_path / "out.gguf", "gguf", q="q4_1", imatrix=weights)
+
+    assert findings(store, tmp_path / "out.gguf", weights) == []
+    with pytest.raises(UsageError, match="is kept with none"):
+        findings(store, tmp_path / "out.gguf")
+
+
+def test_the_importance_matrix_of_the_model_is_taken(store, tmp_path):
+    weights = matrix(tmp_path / "imatrix.dat", "llama")
+    asked = parse_options("int8", has_imatrix=True)
+    create(store, checkpoint(tmp_path / "in", "llama"), recipe=asked, imatrix=Path(weights))
+    export(store, tmp_path / "out.gguf", "gguf", q="q4_1", imatrix=weights)
+
+    assert findings(store, tmp_path / "out.gguf") == []
+
+
+def test_another_importance_matrix_differs(store, tmp_path):
+    create(store, checkpoint(tmp_path / "in", "llama"))
+    weights = matrix(tmp_path / "imatrix.dat", "llama")
+    export(store, tmp_path / "out.gguf", "gguf", q="q4_1", imatrix=weights)
+    export(store, tmp_path / "plain.gguf", "gguf", q="q4_1")
+    others = entry("blk.0.ffn_up.weight", 2, [float(n % 5 + 1) for n in range(64)])
+    (tmp_path / "other.dat").write_bytes(dat(others, end=ended()))
+
+    found = findings(store, tmp_path / "out.gguf", str(tmp_path / "other.dat"))
+    plain = findings(store, tmp_path / "plain.gguf", weights)
+
+    assert "blk.1.ffn_gate.weight" in dict(found)
+    assert ("quantize.imatrix.entries_count", "is not in the export") in plain
 
 
 def test_an_export_under_another_name_agrees(store, tmp_path):
