@@ -10,7 +10,6 @@ from importer.codecs.base import (
     Decoder,
     Encoded,
     KernelSpec,
-    Operation,
     Part,
     Runtime,
     Shape,
@@ -21,6 +20,7 @@ from importer.codecs.grouped import Grouped
 from importer.codecs.registry import stored_type
 from importer.codecs.spec import Mode
 from importer.codecs.views.rotated import Rotated
+from importer.codecs.views.view import View
 from store.fs import Buffer
 from store.tensorblob import WEIGHT
 
@@ -43,7 +43,7 @@ def affine_codec(decoder: Decoder) -> Grouped | None:
 
 
 @dataclass(frozen=True, slots=True)
-class AsBlocks:
+class AsBlocks(View):
     """Reads integers of the store that blocks of GGML hold exactly.
 
     Attributes:
@@ -51,13 +51,7 @@ class AsBlocks:
         kind: name of the blocks' type.
     """
 
-    inner: Decoder
     kind: str
-
-    @property
-    def value_dtype(self) -> str:
-        """The dtype of the values."""
-        return self.inner.value_dtype
 
     def unit(self, shape: Shape) -> int:
         """Return the inner decoder's unit."""
@@ -72,13 +66,6 @@ class AsBlocks:
     ) -> Buffer:
         """Return the values."""
         return self.inner.decode(arrays, shape, elements, runtime)
-
-    def kernels(self, operation: Operation) -> tuple[KernelSpec, ...]:
-        """Return the inner decoder's."""
-        return self.inner.kernels(operation)
-
-    def __str__(self) -> str:
-        return str(self.inner)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,6 @@ scheduler is killed ends with exit code 10, and what it made is reused.
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
 import re
 import sys
@@ -25,15 +23,16 @@ from typing import TYPE_CHECKING
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.check_store import check_store, manifest_digest
-from tests.soak.harness import (
-    REPOSITORY,
-    Ingot,
-    Outcome,
-    Running,
-    command_argv,
-    kill_group,
-    print_lines,
+from tests.soak.cluster_kills import (
+    MAX_VIOLATIONS,
+    NETWORK_EXIT,
+    OPTIONS,
+    collect_all,
+    kill_workers,
+    parsed,
+    write_source,
 )
+from tests.soak.harness import REPOSITORY, Ingot, Outcome, Running, kill_group, print_lines
 from tests.soak.machines import Machines
 
 if TYPE_CHECKING:
@@ -41,11 +40,6 @@ if TYPE_CHECKING:
 
 NAME = "m"
 OLD = str(REPOSITORY / "fixtures" / "models" / "tiny-llama")
-SIDE = 2048
-OPTIONS = ("--quantize", "int4")
-NETWORK_EXIT = 10
-LET_GO_SECONDS = 20
-MAX_VIOLATIONS = 10
 
 
 @dataclass(slots=True)
@@ -111,28 +105,14 @@ class Soak:
         self.collect()
 
     def collect(self) -> None:
-        """Let gc remove everything: workers let go when they hear that nobody waits."""
-        end = time.monotonic() + LET_GO_SECONDS
-        while True:
-            outcome = self.ingot.run("gc", "--yes")
-            left = check_store(self.ingot.store, after_gc=True)
-            if not left or outcome.code or time.monotonic() > end:
-                break
-            time.sleep(0.2)
-        self.complain("gc", outcome.problem(0), *left)
+        """Let gc remove everything."""
+        self.complain("gc", *collect_all(self.ingot))
 
     def kill_workers(self) -> None:
         """Kill one worker, or two, at random moments of an import, which succeeds."""
         running = self.start()
-        count = self.rng.choice((1, 2))
-        moments = sorted(self.rng.uniform(0, self.seconds) for _ in range(count))
-        for moment in moments:
-            time.sleep(max(0, running.started + moment - time.perf_counter()))
-            was_running = running.process.poll() is None
-            index = self.rng.randrange(1, self.machines.count + 1)
-            self.machines.kill(index)
-            self.machines.start_worker(index)
-            self.report.ends["worker", "at work" if was_running else "finished first"] += 1
+        ends = kill_workers(self.machines, running, self.seconds, self.rng)
+        self.report.ends.update(("worker", end) for end in ends)
         outcome = self.ingot.finish(running)
         self.judge(outcome, outcome.problem(0), self.wrong_digest(outcome))
 
@@ -211,31 +191,6 @@ class Soak:
         self.complain("store", *check_store(self.ingot.store))
 
 
-def write_source(directory: Path, tensors: int) -> Path:
-    """Write a model of matrices of 8 MiB, whose values no two tensors share."""
-    directory.mkdir()
-    config = {"architectures": ["SoakForCausalLM"], "model_type": "soak"}
-    (directory / "config.json").write_text(json.dumps(config), "utf-8")
-    nbytes = 2 * SIDE * SIDE
-    header = {
-        f"model.layers.{n}.mlp.up_proj.weight": {
-            "dtype": "BF16",
-            "shape": [SIDE, SIDE],
-            "data_offsets": [n * nbytes, (n + 1) * nbytes],
-        }
-        for n in range(tensors)
-    }
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    with (directory / "model.safetensors").open("wb") as file:
-        file.write(len(text).to_bytes(8, "little") + text)
-        for n in range(tensors):
-            numbers = bytearray(random.Random(n).randbytes(nbytes))
-            numbers[1::2] = b"\x3c" * (nbytes // 2)  # sign and high exponent bits
-            file.write(numbers)
-    return directory
-
-
 def run(
     workers: int, kills: dict[str, int], *, argv: tuple[str, ...], seed: int, tensors: int = 48
 ) -> Report:
@@ -268,25 +223,8 @@ def run(
 
 def main() -> int:
     """Kill processes of a cluster and judge the store each time; 1 on any violation."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--worker-kills", type=int, default=50)
-    parser.add_argument("--client-kills", type=int, default=20)
-    parser.add_argument("--scheduler-kills", type=int, default=5)
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
-    parser.add_argument("--command", help="default: this Python with -m cli")
-    options = parser.parse_args()
-    print_lines([f"seed {options.seed}"])
-    report = run(
-        options.workers,
-        {
-            "worker": options.worker_kills,
-            "client": options.client_kills,
-            "scheduler": options.scheduler_kills,
-        },
-        argv=command_argv(options.command),
-        seed=options.seed,
-    )
+    options = parsed(main.__doc__)
+    report = run(options.workers, options.kills, argv=options.argv, seed=options.seed)
     print_lines(report.lines())
     return 1 if report.violations else 0
 

@@ -9,7 +9,6 @@ scheduler is killed ends with exit code 10 and leaves nothing.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import random
 import shutil
@@ -22,15 +21,16 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.check_store import check_store
-from tests.soak.cluster import (
-    LET_GO_SECONDS,
+from tests.soak.cluster_kills import (
     MAX_VIOLATIONS,
     NETWORK_EXIT,
     OPTIONS,
+    collect_all,
+    kill_workers,
+    parsed,
     write_source,
 )
-from tests.soak.harness import Ingot, Outcome, Running, command_argv, kill_group, print_lines
+from tests.soak.harness import Ingot, Outcome, Running, kill_group, print_lines
 from tests.soak.machines import Machines
 
 NAME = "m"
@@ -90,16 +90,8 @@ class Soak:
     def kill_workers(self) -> None:
         """Kill one worker, or two, at random moments of an export, which succeeds."""
         running = self.start()
-        moments = sorted(
-            self.rng.uniform(0, self.seconds) for _ in range(self.rng.choice((1, 2)))
-        )
-        for moment in moments:
-            time.sleep(max(0, running.started + moment - time.perf_counter()))
-            was_running = running.process.poll() is None
-            index = self.rng.randrange(1, self.machines.count + 1)
-            self.machines.kill(index)
-            self.machines.start_worker(index)
-            self.ends["worker", "at work" if was_running else "finished first"] += 1
+        ends = kill_workers(self.machines, running, self.seconds, self.rng)
+        self.ends.update(("worker", end) for end in ends)
         self.succeed("worker killed", running)
 
     def kill_client(self) -> None:
@@ -137,14 +129,7 @@ class Soak:
 
     def judge_store(self) -> None:
         """Nothing of it holds anything in the store any more."""
-        end = time.monotonic() + LET_GO_SECONDS
-        while True:
-            outcome = self.ingot.run("gc", "--yes")
-            left = check_store(self.ingot.store, after_gc=True)
-            if not left or time.monotonic() > end:
-                break
-            time.sleep(0.2)
-        self.complain("gc", outcome.problem(0), *left)
+        self.complain("gc", *collect_all(self.ingot))
 
 
 def digests(place: Path) -> dict[str, str]:
@@ -186,21 +171,8 @@ def run(
 
 def main() -> int:
     """Kill processes of a cluster and judge the exports each time; 1 on any violation."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--worker-kills", type=int, default=50)
-    parser.add_argument("--client-kills", type=int, default=20)
-    parser.add_argument("--scheduler-kills", type=int, default=5)
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
-    parser.add_argument("--command", help="default: this Python with -m cli")
-    options = parser.parse_args()
-    print_lines([f"seed {options.seed}"])
-    kills = {
-        "worker": options.worker_kills,
-        "client": options.client_kills,
-        "scheduler": options.scheduler_kills,
-    }
-    soak = run(options.workers, kills, argv=command_argv(options.command), seed=options.seed)
+    options = parsed(main.__doc__)
+    soak = run(options.workers, options.kills, argv=options.argv, seed=options.seed)
     print_lines([f"{whom:10}{n:5}   {end}" for (whom, end), n in sorted(soak.ends.items())])
     print_lines([f"VIOLATION {violation}" for violation in soak.violations])
     print_lines([f"{len(soak.violations)} violations"])

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from importer.codecs.base import Blocks, Decoder, KernelSpec, Operation, Runtime, Shape, Span
-from importer.codecs.plain import is_plain
+from importer.codecs.base import Blocks, Runtime, Shape, Span
 from importer.codecs.views.row_bytes import blocks_in, bytes_reader
+from importer.codecs.views.view import View
 from store.fs import Buffer
 
 
 @dataclass(frozen=True, slots=True)
-class Regrouper:
+class Regrouper(View):
     """Reads rows `[run, group, columns]` as rows `[group, run, columns]`.
 
     Attributes:
@@ -24,7 +24,6 @@ class Regrouper:
         columns: of a run.
     """
 
-    inner: Decoder
     groups: int
     runs: int
     columns: int
@@ -33,16 +32,6 @@ class Regrouper:
     def width(self) -> int:
         """Elements of a row."""
         return self.groups * self.runs * self.columns
-
-    @property
-    def value_dtype(self) -> str:
-        """The dtype of the inner decoder's values."""
-        return self.inner.value_dtype
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether the values are stored as they are."""
-        return is_plain(self.inner)
 
     def can_read(self, shape: Shape) -> bool:
         """Return whether runs fill the rows, and rows can be decoded alone."""
@@ -81,13 +70,6 @@ class Regrouper:
         rows = matrix_of(values, self.value_dtype, self.value_dtype, self.width)
         parts = rows.reshape(-1, self.runs, self.groups, self.columns)
         return bytes_of(parts.swapaxes(1, 2))
-
-    def kernels(self, operation: Operation) -> tuple[KernelSpec, ...]:
-        """Return the inner decoder's."""
-        return self.inner.kernels(operation)
-
-    def __str__(self) -> str:
-        return str(self.inner)
 
     def _matrix(self, shape: Shape) -> Shape:
         return (math.prod(shape) // self.width, self.width)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
-from importer.codecs.base import Blocks, Decoder, KernelSpec, Operation, Runtime, Shape, Span
-from importer.codecs.plain import is_plain
+from importer.codecs.base import Blocks, Runtime, Shape, Span
 from importer.codecs.views.row_bytes import blocks_in, bytes_reader
+from importer.codecs.views.view import View
 from store.fs import Buffer
 
 _LARGEST: Final = 1 << 24
@@ -17,7 +17,7 @@ _LARGEST: Final = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
-class Rotated:
+class Rotated(View):
     """Reads rows of which each head's two halves alternate, and puts the halves together.
 
     Or the other way: of halves that are together it lets the rows alternate.
@@ -34,20 +34,9 @@ class Rotated:
         alternates: whether the rows of the result alternate, and not those that are read.
     """
 
-    inner: Decoder
     rows: int
     width: int
     alternates: bool = False
-
-    @property
-    def value_dtype(self) -> str:
-        """The dtype of the inner decoder's values."""
-        return self.inner.value_dtype
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether the values are stored as they are."""
-        return is_plain(self.inner)
 
     def can_read(self, shape: Shape) -> bool:
         """Return whether heads divide the rows, and one fits in bounded memory."""
@@ -91,13 +80,6 @@ class Rotated:
         inner = (2, half) if self.alternates else (half, 2)
         pairs = values.reshape(-1, *inner, self.width)
         return bytes_of(pairs.swapaxes(1, 2))
-
-    def kernels(self, operation: Operation) -> tuple[KernelSpec, ...]:
-        """Return the inner decoder's."""
-        return self.inner.kernels(operation)
-
-    def __str__(self) -> str:
-        return str(self.inner)
 
     def _matrix(self, shape: Shape) -> Shape:
         return (math.prod(shape) // self.width, self.width)

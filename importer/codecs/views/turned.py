@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from importer.codecs.base import Decoder, KernelSpec, Operation, Runtime, Shape, Span
-from importer.codecs.plain import is_plain
+from importer.codecs.base import Runtime, Shape, Span
+from importer.codecs.views.view import View
 from store.fs import Buffer
 
 _TILE: Final = 1 << 18
@@ -15,7 +15,7 @@ _TILE: Final = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
-class Turned:
+class Turned(View):
     """Reads matrices of rows in tiles of whole columns, whose groups lie along the rows.
 
     As `Transposed`, of a decoder that may have several arrays: codes and scales.
@@ -26,19 +26,8 @@ class Turned:
         width: of a row.
     """
 
-    inner: Decoder
     rows: int
     width: int
-
-    @property
-    def value_dtype(self) -> str:
-        """The dtype of the inner decoder's values."""
-        return self.inner.value_dtype
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether the values are stored as they are."""
-        return is_plain(self.inner)
 
     def unit(self, shape: Shape) -> int:  # noqa: ARG002 - the contract
         """Return the elements of a tile: of whole groups, a divisor of all columns."""
@@ -87,13 +76,6 @@ class Turned:
         made = bytes_of(bits.swapaxes(1, 2))
         begin = elements.start - first * self.rows * self.width if matrices != 1 else 0
         return memoryview(made)[begin * item : (begin + len(elements)) * item]
-
-    def kernels(self, operation: Operation) -> tuple[KernelSpec, ...]:
-        """Return the inner decoder's."""
-        return self.inner.kernels(operation)
-
-    def __str__(self) -> str:
-        return str(self.inner)
 
     def _piece(self, elements: range) -> tuple[int, range, int]:
         """Return the first matrix of a piece, its columns there, and how many matrices."""

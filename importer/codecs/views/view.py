@@ -1,0 +1,36 @@
+"""What a decoder has in common with the one that it reads through."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from importer.codecs.base import Decoder, KernelSpec, Operation
+from importer.codecs.plain import is_plain
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Reads the values of another decoder, in another order or some of them.
+
+    Attributes:
+        inner: the other decoder.
+    """
+
+    inner: Decoder
+
+    @property
+    def value_dtype(self) -> str:
+        """The dtype of the inner decoder's values."""
+        return self.inner.value_dtype
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the values are stored as they are."""
+        return is_plain(self.inner)
+
+    def kernels(self, operation: Operation) -> tuple[KernelSpec, ...]:
+        """Return the inner decoder's."""
+        return self.inner.kernels(operation)
+
+    def __str__(self) -> str:
+        return str(self.inner)
