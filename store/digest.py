@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from typing import Final
 
 from store.errors import IntegrityError
@@ -13,23 +12,32 @@ _DIGITS: Final = frozenset("0123456789abcdef")
 _LENGTH: Final = 64
 
 
-@dataclass(frozen=True, slots=True)
 class Digest:
-    """The SHA-256 of some bytes.
+    """The SHA-256 of some bytes; a value, and no dataclass, which takes 0.5 ms to define.
 
     Attributes:
         hex: 64 lower-case hexadecimal digits.
     """
 
-    hex: str
+    __slots__ = ("hex",)
 
-    def __post_init__(self) -> None:
-        if not _is_hex(self.hex):
+    def __init__(self, digits: str) -> None:
+        if not _is_hex(digits):
             raise IntegrityError(
-                f"`{printable(self.hex, 80)}` is not a SHA-256, expected 64 lower-case "
+                f"`{printable(digits, 80)}` is not a SHA-256, expected 64 lower-case "
                 "hexadecimal digits",
                 code="E_DIGEST",
             )
+        self.hex: Final = digits
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Digest) and self.hex == other.hex
+
+    def __hash__(self) -> int:
+        return hash(self.hex)
+
+    def __repr__(self) -> str:
+        return f"Digest({self.hex!r})"
 
     @classmethod
     def of(cls, data: bytes) -> Digest:

@@ -13,8 +13,8 @@ from store.errors import IngotError, NotFoundError, UsageError
 from store.names import ModelName
 from store.text import meant, printable
 
-_ID: Final = re.compile(r"(?:sha256[:-])?([0-9a-f]{4,64})")
-_GLOB: Final = re.compile(r"[*?]|\[[^\]]+\]")
+_ID: Final = r"(?:sha256[:-])?([0-9a-f]{4,64})"
+_GLOB: Final = r"[*?]|\[[^\]]+\]"
 _SHOWN: Final = 8
 
 
@@ -53,18 +53,17 @@ def get_name(catalog: Catalog, text: str) -> ModelName:
 
 
 def check_text(text: str) -> None:
-    """Make sure that a text may be a name or an ID.
+    """Make sure that a text may be a name or an ID, each of which could be a name.
 
     Raises:
         UsageError: it is neither.
     """
-    if digits_of(text) is None:
-        ModelName.parse(text)
+    ModelName.parse(text)
 
 
 def digits_of(text: str) -> str | None:
     """Return the digits of an ID, with or without `sha256:`; None where a text is not one."""
-    match = _ID.fullmatch(text)
+    match = re.fullmatch(_ID, text)
     return match[1] if match else None
 
 
@@ -105,7 +104,7 @@ def is_chosen(name: ModelName, text: str) -> bool:
 
 def is_glob(text: str) -> bool:
     """Return whether a text has what no name has: `*`, `?` or a set in brackets."""
-    return _GLOB.search(text) is not None
+    return re.search(_GLOB, text) is not None
 
 
 def matches(name: ModelName, glob: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from store.errors import UsageError
@@ -26,21 +25,20 @@ _ALL: Final = 3
 """Parts of a name before its tag: host, namespace and model."""
 
 
-@dataclass(frozen=True, slots=True)
 class ModelName:
-    """A fully qualified model name; its four parts are also its path in the store."""
+    """A fully qualified model name; its four parts are also its path in the store.
 
-    host: str
-    namespace: str
-    model: str
-    tag: str
+    A value, and no dataclass, which takes 0.5 ms to define.
+    """
 
-    def __post_init__(self) -> None:
+    __slots__ = ("host", "model", "namespace", "tag")
+
+    def __init__(self, host: str, namespace: str, model: str, tag: str) -> None:
         grammar = (
-            ("host", self.host, _HOST, _LONGEST_HOST),
-            ("namespace", self.namespace, _NAMESPACE, _LONGEST),
-            ("model", self.model, _PART, _LONGEST),
-            ("tag", self.tag, _PART, _LONGEST),
+            ("host", host, _HOST, _LONGEST_HOST),
+            ("namespace", namespace, _NAMESPACE, _LONGEST),
+            ("model", model, _PART, _LONGEST),
+            ("tag", tag, _PART, _LONGEST),
         )
         for what, part, allowed, longest in grammar:
             if part[:1] not in _FIRST or not allowed.issuperset(part) or len(part) > longest:
@@ -48,6 +46,19 @@ class ModelName:
             # `con`, `nul.x` and `a.` are not file names on Windows, and a store travels.
             if is_reserved(part):
                 raise _invalid(f"{what} {_quoted(part)} is a reserved file name on Windows")
+        self.host: Final = host
+        self.namespace: Final = namespace
+        self.model: Final = model
+        self.tag: Final = tag
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ModelName) and self.parts == other.parts
+
+    def __hash__(self) -> int:
+        return hash(self.parts)
+
+    def __repr__(self) -> str:
+        return f"ModelName{self.parts}"
 
     @classmethod
     def parse(cls, text: str) -> ModelName:

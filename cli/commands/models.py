@@ -1,6 +1,6 @@
 """`ingot list`, `ingot cp` and `ingot rm`: the names in the store."""
 
-from __future__ import annotations
+# Without `from __future__ import annotations`: typer would compile each from its text, 3 ms.
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -211,8 +211,8 @@ def remove_models(
 
 
 def _readable(
-    pattern: str, store: Store
-) -> tuple[list[tuple[StoredManifest, Manifest]], list[str]]:
+    pattern: str, store: "Store"
+) -> "tuple[list[tuple[StoredManifest, Manifest]], list[str]]":
     from store import IngotError
     from store.errors import in_words
     from store.lookup import is_chosen

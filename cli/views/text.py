@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-import shlex
 from typing import Final
 
 from store.text import count, printable
@@ -53,5 +52,7 @@ _LARGE: Final = 1e6
 
 def rule(name: str, type_name: str) -> str:
     """Return the rule that gives one tensor a type, as it is typed in a shell."""
+    import shlex  # few views have a command
+
     glob = re.sub(r"([*?[])", r"[\1]", name.removesuffix(".weight"))
     return printable(shlex.quote(f"{glob}={type_name}"), _LONGEST_RULE)

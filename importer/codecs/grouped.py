@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
@@ -204,7 +204,7 @@ class GroupKernel:
     @property
     def spec(self) -> QuantSpec:
         """The type, in groups of its usual size."""
-        return replace(QUANT_TYPES[self.type_name], calibration=self.calibration)
+        return QUANT_TYPES[self.type_name]._replace(calibration=self.calibration)
 
     def load(self) -> Any:  # noqa: ANN401 - the contract
         """Import the module of the kernel; its code is found at the first call."""

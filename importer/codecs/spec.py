@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum, unique
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
@@ -70,8 +69,7 @@ MLX: Final = Calibration()
 """Scales and biases that are those of MLX, bit for bit."""
 
 
-@dataclass(frozen=True, slots=True)
-class QuantSpec:
+class QuantSpec(NamedTuple):
     """A quantization type (docs/formats/quantization.md).
 
     Attributes:
@@ -97,7 +95,7 @@ class QuantSpec:
     @property
     def stored(self) -> QuantSpec:
         """The type as readers know it, however its scales were found."""
-        return self if self.calibration == MLX else replace(self, calibration=MLX)
+        return self if self.calibration == MLX else self._replace(calibration=MLX)
 
     @property
     def has_bias(self) -> bool:
@@ -262,7 +260,7 @@ def with_group_size(spec: QuantSpec, group_size: int) -> QuantSpec:
         raise UsageError(
             f"{spec.name} in groups of {group_size}, expected {known}", code="E_QUANT_GROUP"
         )
-    return replace(spec, group_size=group_size)
+    return spec._replace(group_size=group_size)
 
 
 def calibrated(spec: QuantSpec, method: Method, *, symmetric: bool = False) -> QuantSpec:
@@ -276,7 +274,7 @@ def calibrated(spec: QuantSpec, method: Method, *, symmetric: bool = False) -> Q
     symmetric = symmetric and spec.has_bias
     if method is Method.MINMAX and not symmetric:
         return spec.stored
-    return replace(spec, calibration=Calibration(method, symmetric, CALIBRATION_REVISION))
+    return spec._replace(calibration=Calibration(method, symmetric, CALIBRATION_REVISION))
 
 
 def _group_size(text: str, size: str) -> int:

@@ -155,7 +155,7 @@ class Recipe:
         if self.misaligned is Misaligned.ADJUST:
             for size in reversed(GROUP_SIZES[spec.mode]):
                 if size < spec.group_size and shape[-1] % size == 0:
-                    smaller = replace(spec, group_size=size)
+                    smaller = spec._replace(group_size=size)
                     return Decision(smaller, rule, f"{reason}; groups of {size} because {why}")
         return Decision(None, rule, why, fits=False)
 

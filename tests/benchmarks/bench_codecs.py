@@ -14,7 +14,6 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -48,7 +47,7 @@ ELEMENTS: Final = 1 << 18
 MATRIX: Final = (64, ELEMENTS // 64)
 SPECS: Final = (
     *QUANT_TYPES.values(),
-    replace(QUANT_TYPES["int4"], group_size=64),
+    QUANT_TYPES["int4"]._replace(group_size=64),
 )
 
 

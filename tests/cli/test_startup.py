@@ -9,6 +9,8 @@ import pytest
 import typer.main
 
 from cli.app import make_app
+from cli.commands.models import list_models
+from cli.commands.show import show
 from tests.cli.runner import environment
 from tests.importer.builders import MODELS
 
@@ -65,6 +67,18 @@ def test_a_quick_command_imports_nothing_heavy(filled_store, words):
 
     assert code == (9 if words[-1] == "no" else 0)
     assert modules & (HEAVY - {"hashlib"}) == set()
+
+
+@pytest.mark.parametrize("words", [("list",), ("show", "kept")], ids=" ".join)
+def test_the_usual_commands_define_no_dataclass(filled_store, words):
+    _, modules = imported(*words, store=filled_store)
+
+    assert modules & {"dataclasses", "shlex", "importer.recipes.recipe"} == set()
+
+
+def test_typer_finds_the_annotations_of_quick_commands_compiled():
+    for command in (show, list_models):
+        assert not [one for one in command.__annotations__.values() if isinstance(one, str)]
 
 
 def test_help_does_not_import_the_importer(filled_store):

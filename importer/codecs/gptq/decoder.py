@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from importer.codecs.base import Encoded, KernelSpec, Operation, Runtime, Shape, Span
@@ -94,7 +94,7 @@ class Gptq(GptqForm):
         columns = shape[-1]
         whole = columns if self.group_size >= columns else math.gcd(columns, self.group_size)
         sizes = [size for size in GROUP_SIZES[spec.mode] if whole % size == 0]
-        return replace(spec, group_size=max(sizes)) if sizes else None
+        return spec._replace(group_size=max(sizes)) if sizes else None
 
     def repack(
         self,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from importer.codecs.spec import QUANT_TYPES, QuantSpec
@@ -69,7 +68,7 @@ def _joined(
         raise _unknown(weight, quant_type)
     spec = QUANT_TYPES[quant_type]
     if group_size is not None:
-        spec = replace(spec, group_size=group_size)
+        spec = spec._replace(group_size=group_size)
     suffixes = [SCALE, BIAS] if spec.has_bias else [SCALE]
     if weight.name + GLOBAL_SCALE in by_name:
         if spec != QUANT_TYPES["nvfp4"]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from importer.codecs.spec import QUANT_TYPES, Mode, QuantSpec
@@ -152,7 +151,7 @@ def stored_type(tensor: BlobTensor) -> QuantSpec:
         spec = QUANT_TYPES[tensor.quant_type]
         if tensor.group_size in {None, spec.group_size}:
             return spec
-        return replace(spec, group_size=tensor.group_size)
+        return spec._replace(group_size=tensor.group_size)
     words, scales = (entry.shape[-1] if entry.shape else 0 for entry in (weight, scale))
     if scale.dtype == "U8":
         guesses = [(spec.name, spec.group_size) for spec in _FLOATS]
@@ -161,7 +160,7 @@ def stored_type(tensor: BlobTensor) -> QuantSpec:
     for guess, group_size in guesses:
         spec = QUANT_TYPES[guess]
         if words * _WORD == scales * group_size * spec.bits:
-            return replace(spec, group_size=group_size)
+            return spec._replace(group_size=group_size)
     return QuantSpec("unknown", Mode.AFFINE, 8, 0)
 
 

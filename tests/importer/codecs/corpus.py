@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -21,7 +20,7 @@ _FRACTION: Final = {"BF16": 7, "F16": 10, "F32": 23}
 
 
 SPECS: Final = tuple(
-    replace(spec, group_size=size)
+    spec._replace(group_size=size)
     for spec in QUANT_TYPES.values()
     for size in GROUP_SIZES[spec.mode]
 )

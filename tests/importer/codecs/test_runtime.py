@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -144,7 +144,7 @@ def test_a_kernel_that_differs_is_not_used(operation, monkeypatch):
 def test_one_kernel_serves_all_that_needs_the_same_code():
     def of(name, dtype, size=None):
         spec = QUANT_TYPES[name]
-        codec = codec_for(replace(spec, group_size=size or spec.group_size), dtype)
+        codec = codec_for(spec._replace(group_size=size or spec.group_size), dtype)
         return codec.kernels(Operation.ENCODE)
 
     assert of("int4", "BF16", 32) == of("int4", "BF16", 128) == of("int4", "F8_E4M3")

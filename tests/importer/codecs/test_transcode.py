@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from importer.codecs import registry
@@ -77,7 +75,7 @@ def test_what_is_a_type_of_the_store_already_is_kept(spec, dtype):
 
 
 @pytest.mark.parametrize(
-    ("spec", "target"), [(INT8, replace(INT8, group_size=128)), (INT4, QUANT_TYPES["mxfp4"])]
+    ("spec", "target"), [(INT8, INT8._replace(group_size=128)), (INT4, QUANT_TYPES["mxfp4"])]
 )
 def test_a_type_in_other_groups_is_another_type(spec, target):
     codec = codec_for(spec, "F32")
@@ -119,7 +117,7 @@ def test_a_type_names_the_module_of_its_codec(monkeypatch):
             made.append((spec, dtype))
             return "a codec"
 
-    spec = replace(INT4, codec="importer.codecs.new")
+    spec = INT4._replace(codec="importer.codecs.new")
     monkeypatch.setattr(registry.importlib, "import_module", lambda _: Module)
 
     assert codec_for(spec, "BF16") == "a codec"
