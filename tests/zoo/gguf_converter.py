@@ -21,6 +21,7 @@ os.environ |= {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
 
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 
 ABSENT = {
     # Keys that the converter wants, and transformers 5 no longer writes.
@@ -34,6 +35,50 @@ EARLIER = {
     "granitemoehybrid": {"linear_attention": "mamba", "full_attention": "attention"},
     "nemotron_h": {"linear_attention": "mamba", "full_attention": "attention"},
 }
+
+
+def _kimi_linear(found: dict[str, Any]) -> dict[str, Any]:
+    kinds = found["layer_types"]
+    numbers = {
+        kind: [number for number, one in enumerate(kinds, 1) if one == kind]
+        for kind in ("full_attention", "linear_attention")
+    }
+    linear = {
+        "full_attn_layers": numbers["full_attention"],
+        "kda_layers": numbers["linear_attention"],
+        "short_conv_kernel_size": found["linear_conv_kernel_dim"],
+        "head_dim": found["linear_head_dim"],
+        "num_heads": found["linear_num_heads"],
+    }
+    dense = found["mlp_layer_types"].count("dense")
+    return {
+        "linear_attn_config": linear,
+        "first_k_dense_replace": dense,
+        "max_position_embeddings": found["model_max_length"],
+    }
+
+
+def _mimo_v2_flash(found: dict[str, Any]) -> dict[str, Any]:
+    heads = found["num_key_value_heads"]
+    whole, local = (found["rope_parameters"][f"{one}_attention"] for one in ("full", "sliding"))
+    return {
+        "hybrid_layer_pattern": [int(one[0] == "s") for one in found["layer_types"]],
+        "sliding_window": found["sliding_window"] - 1,
+        "swa_head_dim": found["head_dim"],
+        "swa_v_head_dim": found["v_head_dim"],
+        "swa_num_attention_heads": found["num_attention_heads"],
+        "swa_num_key_value_heads": 2 * heads,
+        "rope_parameters": {},
+        "rope_theta": whole["rope_theta"],
+        "swa_rope_theta": local["rope_theta"],
+        "partial_rotary_factor": whole["partial_rotary_factor"],
+        "topk_method": "noaux_tc",
+        "layernorm_epsilon": found["rms_norm_eps"],
+    }
+
+
+PUBLISHED = {"kimi_linear": _kimi_linear, "mimo_v2_flash": _mimo_v2_flash}
+"""What config.json of published models says, which is not what transformers writes."""
 _PER_LAYER = ("moe_topk", "num_shared_expert", "moe_intermediate_size")
 
 
@@ -65,6 +110,8 @@ class Converter:
                     value = found.get(key) or 1
                     count = found["num_hidden_layers"]
                     found[key] = [value] * count if isinstance(value, int) else value
+            if kind in PUBLISHED:
+                found = found | PUBLISHED[kind](found)
             words = EARLIER.get(kind, {})
             for key in {"layer_types", "layers_block_type"} & found.keys():
                 found[key] = [words.get(one, one) for one in found[key] or ()]
@@ -116,6 +163,14 @@ def save(name: str, architecture: str, config: dict[str, Any], directory: Path) 
     if architecture in _PUBLISHED:
         path = directory / "config.json"
         path.write_text(path.read_text().replace(architecture, _PUBLISHED[architecture]))
+    if architecture == "KimiLinearForCausalLM":
+        # Published ones call the dense blocks as all others do.
+        path = directory / "model.safetensors"
+        tensors = {
+            key.replace("block_sparse_moe", "mlp") if ".0.block" in key else key: tensor
+            for key, tensor in load_file(path).items()
+        }
+        save_file(tensors, path, metadata={"format": "pt"})
     # One converter asks whether there is one, another what kind of model it has.
     kind = "WordPiece" if "bert" in name else "BPE"
     words = {

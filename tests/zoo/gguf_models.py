@@ -55,6 +55,43 @@ _GEMMA3N: Final = GQA | {
     "laurel_rank": 4,
     "activation_sparsity_pattern": [0.95, 0.95, 0.0, 0.0],
 }
+_GEMMA4: Final = GQA | {
+    "num_hidden_layers": 6,
+    "global_head_dim": 16,
+    "layer_types": ["sliding_attention", "sliding_attention", "full_attention"] * 2,
+    "sliding_window": 16,
+    "num_kv_shared_layers": 3,
+    "hidden_size_per_layer_input": 8,
+    "vocab_size_per_layer_input": 128,
+    "use_double_wide_mlp": True,
+}
+_GEMMA4_MOE: Final = GQA | {
+    "global_head_dim": 16,
+    "num_global_key_value_heads": 1,
+    "attention_k_eq_v": True,
+    "layer_types": ["sliding_attention", "full_attention"],
+    "sliding_window": 16,
+    "hidden_size_per_layer_input": 0,
+    "enable_moe_block": True,
+    "num_experts": 4,
+    "top_k_experts": 2,
+    "moe_intermediate_size": 24,
+    "final_logit_softcapping": 30.0,
+}
+_KIMI_LINEAR: Final = BASE | {
+    "num_hidden_layers": 4,
+    "num_key_value_heads": 4,
+    "moe_intermediate_size": 16,
+    "kv_lora_rank": 32,
+    "qk_rope_head_dim": 4,
+    "qk_nope_head_dim": 8,
+    "v_head_dim": 8,
+    "num_local_experts": 4,
+    "num_experts_per_tok": 2,
+    "layer_types": [*["linear_attention"] * 3, "full_attention"],
+    "linear_head_dim": 8,
+    "linear_num_heads": 4,
+}
 _FIT: Final = {key: value for key, value in MLA.items() if key != "head_dim"}
 _HYBRID: Final = {
     "mamba_n_heads": 8,
@@ -143,6 +180,24 @@ _MORE: Final = {
             "qk_rope_head_dim": 4,
             "qk_nope_head_dim": 8,
             "v_head_dim": 8,
+        },
+    ),
+    "apertus": Model("ApertusForCausalLM", GQA),
+    "gemma4-shared": Model("Gemma4ForCausalLM", _GEMMA4),
+    "gemma4-moe": Model("Gemma4ForCausalLM", _GEMMA4_MOE),
+    "kimi-linear": Model("KimiLinearForCausalLM", _KIMI_LINEAR),
+    "mimo2": Model(
+        "MiMoV2FlashForCausalLM",
+        GQA
+        | {
+            "num_hidden_layers": 3,
+            "head_dim": 12,
+            "v_head_dim": 8,
+            "moe_intermediate_size": 16,
+            "n_routed_experts": 4,
+            "num_experts_per_tok": 2,
+            "sliding_window": 17,
+            "layer_types": ["full_attention", "sliding_attention", "full_attention"],
         },
     ),
     "bert-plain": Model("BertModel", BASE),

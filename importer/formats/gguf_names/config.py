@@ -64,6 +64,9 @@ def config_of(
     _amend(document, facts, tensors, table["keys"])
     rope, notes = rope_of(facts, document.get("rope_theta"), factors)
     document |= rope
+    if "rope_parameters" in rope:
+        document.pop("rope_theta", None)
+        document.pop("rope_local_base_freq", None)
     ids = _token_ids(facts)
     document |= ids
     document["tie_word_embeddings"] = "output.weight" not in tensors

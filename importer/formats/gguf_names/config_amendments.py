@@ -5,18 +5,15 @@ Sources: what conversion/*.py of llama.cpp makes of each config.json, undone.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from importer.codecs.base import Shape
+from importer.formats.gguf_names import config_blocks
+from importer.formats.gguf_names.config_blocks import Document, Shapes
 from importer.formats.gguf_names.facts import Facts, shortest
 from store.json import Json
 
-Document = dict[str, Json]
-Shapes = Mapping[str, Shape]
-_MOST_BLOCKS: Final = 1 << 16
 _PERIODS: Final = {"attn": "attn_q.weight", "expert": "ffn_gate_inp.weight"}
 """Jamba's kinds of blocks, and what only these have."""
 
@@ -84,25 +81,9 @@ def _falcon(document: Document, facts: Facts, _: Shapes) -> None:
 
 
 def _short_convolution(document: Document, facts: Facts, tensors: Shapes) -> None:
-    _layer_types(document, facts, "full_attention", "conv")
+    config_blocks.layer_types(document, facts, "full_attention", "conv")
     if facts.architecture == "lfm2moe":
         document["use_expert_bias"] = any(".exp_probs_b" in name for name in tensors)
-
-
-def _layer_types(document: Document, facts: Facts, attention: str, other: str) -> None:
-    """Say which blocks attend: the others have no heads of keys."""
-    counts = _each(facts, "attention.head_count_kv")
-    if counts is not None:
-        document["layer_types"] = [attention if count else other for count in counts]
-        document["num_key_value_heads"] = facts.integer("attention.head_count_kv")
-
-
-def _windows(document: Document, facts: Facts, _: Shapes) -> None:
-    """Say which blocks attend to a window alone."""
-    found = _each(facts, "attention.sliding_window_pattern")
-    if found is not None:
-        kinds = ("full_attention", "sliding_attention")
-        document["layer_types"] = [kinds[bool(is_local)] for is_local in found]
 
 
 def _mamba2(document: Document, facts: Facts, _: Shapes) -> None:
@@ -127,7 +108,7 @@ def _mamba_heads(document: Document, facts: Facts, tensors: Shapes) -> None:
         document["mamba_d_ssm"] = inner
         document["mamba_rms_norm"] = any(".ssm_norm." in name for name in tensors)
         return
-    counts = _each(facts, "attention.head_count_kv")
+    counts = config_blocks.each(facts, "attention.head_count_kv")
     if document["model_type"] == "bamba":
         document["attn_layer_indices"] = [
             number for number, count in enumerate(counts or ()) if count
@@ -136,7 +117,7 @@ def _mamba_heads(document: Document, facts: Facts, tensors: Shapes) -> None:
         # It takes a half if it is not told.
         document.setdefault("partial_rotary_factor", 1.0)
         return
-    _layer_types(document, facts, "attention", "mamba")
+    config_blocks.layer_types(document, facts, "attention", "mamba")
     for key in ("num_local_experts", "num_experts_per_tok"):
         document.setdefault(key, 0)
     is_rotated = facts.own("rope.scaling.finetuned")
@@ -145,13 +126,13 @@ def _mamba_heads(document: Document, facts: Facts, tensors: Shapes) -> None:
 
 def _jamba(document: Document, facts: Facts, tensors: Shapes) -> None:
     _expansion(document, facts, "mamba_expand")
-    blocks = facts.integer("block_count") or 0
+    blocks = config_blocks.blocks_of(facts)
     for kind, tensor in _PERIODS.items():
-        some = [n for n in range(min(blocks, _MOST_BLOCKS)) if f"blk.{n}.{tensor}" in tensors]
+        some = [n for n in blocks if f"blk.{n}.{tensor}" in tensors]
         if some:
             first, *rest = some
             document[f"{kind}_layer_offset"] = first
-            document[f"{kind}_layer_period"] = rest[0] - first if rest else max(blocks, 1)
+            document[f"{kind}_layer_period"] = rest[0] - first if rest else max(len(blocks), 1)
 
 
 def _nemotron_h(document: Document, facts: Facts, tensors: Shapes) -> None:
@@ -160,9 +141,8 @@ def _nemotron_h(document: Document, facts: Facts, tensors: Shapes) -> None:
         document["mamba_head_dim"] = inner // heads
     _expansion(document, facts, "expand")
     letters = {"ssm_in.weight": "M", "attn_q.weight": "*", "ffn_gate_inp.weight": "E"}
-    blocks = facts.integer("block_count") or 0
     pattern = ""
-    for number in range(min(blocks, _MOST_BLOCKS)):
+    for number in config_blocks.blocks_of(facts):
         own = (
             letter for tensor, letter in letters.items() if f"blk.{number}.{tensor}" in tensors
         )
@@ -171,26 +151,6 @@ def _nemotron_h(document: Document, facts: Facts, tensors: Shapes) -> None:
         if up:
             document["intermediate_size"] = up[0]
     document["hybrid_override_pattern"] = pattern
-
-
-def _gemma3n(document: Document, facts: Facts, tensors: Shapes) -> None:
-    _windows(document, facts, tensors)
-    scales = _each(facts, "activation_sparsity_scale")
-    if scales is not None:
-        # The converter wrote how many deviations of a normal distribution lie below.
-        document["activation_sparsity_pattern"] = [
-            round((1 + math.erf(scale / math.sqrt(2))) / 2, 6) if math.isfinite(scale) else 0.0
-            for scale in scales
-            if isinstance(scale, (int, float))
-        ]
-    widths = _each(facts, "feed_forward_length")
-    if widths is not None:
-        document["intermediate_size"] = [width for width in widths if isinstance(width, int)]
-    rows = {
-        "vocab_size_per_layer_input": "per_layer_token_embd.weight",
-        "laurel_rank": "blk.0.laurel_l.weight",
-    }
-    document |= {key: tensors[name][0] for key, name in rows.items() if tensors.get(name)}
 
 
 def _dbrx(document: Document, facts: Facts, _: Shapes) -> None:
@@ -233,27 +193,24 @@ def _minicpm3(document: Document, facts: Facts, tensors: Shapes) -> None:
         document["v_head_dim"] = both[0] // heads - nope
 
 
-def _each(facts: Facts, key: str) -> Sequence[object] | None:
-    """Return a fact that is told for each block."""
-    found = facts.own(key)
-    return found if isinstance(found, Sequence) and not isinstance(found, str) else None
-
-
 AMENDMENTS: Final[Mapping[str, Callable[[Document, Facts, Shapes], None]]] = MappingProxyType(
     dict.fromkeys(("chatglm", "glm4", "glm4moe", "nemotron", "phi3", "stablelm"), _partial)
     | dict.fromkeys(("deepseek2", "glm-dsa"), _latent)
     | dict.fromkeys(("lfm2", "lfm2moe"), _short_convolution)
-    | dict.fromkeys(("exaone-moe", "gemma-embedding", "mellum"), _windows)
+    | dict.fromkeys(("exaone-moe", "gemma-embedding", "mellum"), config_blocks.windows)
     | dict.fromkeys(("nemotron_h", "nemotron_h_moe"), _nemotron_h)
     | dict.fromkeys(("qwen3next", "qwen35", "qwen35moe"), _linear)
     | dict.fromkeys(("falcon-h1", "granitehybrid"), _mamba_heads)
     | {
         "dbrx": _dbrx,
         "falcon": _falcon,
-        "gemma3n": _gemma3n,
+        "gemma3n": config_blocks.gemma3n,
+        "gemma4": config_blocks.gemma4,
         "gptneox": _neox,
         "jamba": _jamba,
+        "kimi-linear": config_blocks.kimi_linear,
         "mamba2": _mamba2,
+        "mimo2": config_blocks.mimo2,
         "minicpm3": _minicpm3,
         "mpt": _mpt,
         "phi2": _phi,

@@ -29,16 +29,23 @@ _NUMBERS: Final = {
 }
 _ITEM: Final = 4
 
+_UNROTATED: Final = 1e29
+"""What Gemma 4's frequencies are at least divided by where nothing is rotated."""
+
 Scaling = tuple[dict[str, Json], tuple[str, ...]]
 
 
 def rope_of(facts: Facts, theta: Json, factors: Mapping[str, bytes]) -> Scaling:
-    """Return `rope_scaling` as it stands in config.json, and what is not known of it.
+    """Return what config.json says of it, and what is not known.
+
+    That is `rope_scaling`; `rope_parameters` where blocks with a window differ.
 
     Args:
         theta: the base of the frequencies, if the file tells it.
         factors: F32 values of the tensors of `FACTORS` that the file holds.
     """
+    if facts.architecture in {"gemma4", "mimo2"}:
+        return {"rope_parameters": _of_kinds(facts, factors)}, ()
     if LONG in factors and SHORT in factors:
         scaling: dict[str, Json] = {
             "type": "longrope",
@@ -58,6 +65,32 @@ def rope_of(facts: Facts, theta: Json, factors: Mapping[str, bytes]) -> Scaling:
     if original is not None:
         scaling["original_max_position_embeddings"] = original
     return {"rope_scaling": scaling | _told(facts)}, ()
+
+
+def _of_kinds(facts: Facts, factors: Mapping[str, bytes]) -> dict[str, Json]:
+    """Return the parameters of blocks that attend to everything, and of those that do not."""
+    share = _share(facts, "")
+    whole: dict[str, Json] = {"rope_type": "default"}
+    if FREQUENCIES in factors:
+        found = _floats(factors[FREQUENCIES])
+        share = sum(factor < _UNROTATED for factor in found) / max(len(found), 1)
+        whole = {"rope_type": "proportional"}
+    local: dict[str, Json] = {"rope_type": "default"}
+    local_share = _share(facts, "_swa") if facts.own("rope.dimension_count_swa") else share
+    for kind, suffix, part in ((whole, "", share), (local, "_swa", local_share)):
+        theta = facts.number(f"rope.freq_base{suffix}")
+        if theta is not None:
+            kind["rope_theta"] = shortest(theta)
+        if part != 1:
+            kind["partial_rotary_factor"] = part
+    return {"full_attention": whole, "sliding_attention": local}
+
+
+def _share(facts: Facts, suffix: str) -> float:
+    """Return how much of a head is rotated."""
+    rotated = facts.integer(f"rope.dimension_count{suffix}")
+    head = facts.integer(f"attention.key_length{suffix}")
+    return rotated / head if rotated and head else 1.0
 
 
 def _told(facts: Facts) -> dict[str, Json]:

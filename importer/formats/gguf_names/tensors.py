@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
@@ -22,7 +23,7 @@ _DERIVED: Final = frozenset(
     {"rope_freqs", "rope_factors_long", "rope_factors_short", "blk.N.attn_rot_embd"}
 )
 """Tensors that converters computed from config.json, where they go back to."""
-_CONVOLUTIONS: Final = (".conv1d.weight", ".conv.conv.weight")
+_CONVOLUTIONS: Final = (".conv1d.weight", ".conv.conv.weight", "_conv1d.weight")
 _FLAT: Final = (".A_log", ".D", "mamba.norm.weight", "mixer.norm.weight")
 _NVFP4: Final = "NVFP4"
 _MATRIX: Final = 2
@@ -118,8 +119,11 @@ def _kept(name: str, tensor: str, stored: Stored) -> Made:
 
 def _shape(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return Hugging Face's shape of a tensor that the converter reshaped."""
-    if name.endswith(_CONVOLUTIONS) and len(shape) == _MATRIX:
-        return (shape[0], 1, shape[1])
+    if name.endswith(_CONVOLUTIONS):
+        sides = shape if len(shape) == _MATRIX else tuple(n for n in shape if n != 1)
+        return (sides[0], 1, sides[1]) if len(sides) == _MATRIX else shape
+    if name.endswith("self_attn.A_log"):
+        return (1, 1, math.prod(shape), 1)
     if name.endswith(_FLAT) and len(shape) == _MATRIX and (1 in shape or "norm" in name):
         return (shape[0] * shape[1],)
     return shape

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from importer.sources.base import Contents
+from importer.sources.containers.gguf_activations import activations_of
 from importer.sources.containers.gguf_documents import documents_of
 from importer.sources.containers.gguf_facts import facts_of
 from importer.sources.containers.gguf_tensors import rename
@@ -67,8 +68,9 @@ def take_apart(contents: Contents, *, has_config: bool) -> TakenApart:
         name = printable(rest[0].file.path)
         notes.append(f"the {len(rest)} tensors of `{name}` keep the names of the GGUF")
     config = {} if made.config is None or has_config else {"": made.config}
+    activations = activations_of(first, header) if renamed.apart.variant == "apertus" else ()
     return TakenApart(
-        (*renamed.tensors, *rest),
+        (*renamed.tensors, *activations, *rest),
         made.files,
         config,
         tuple(printable(note, _NOTE) for note in notes),

@@ -75,6 +75,7 @@ LINEAR = {
     "linear_key_head_dim": 8,
     "linear_value_head_dim": 8,
 }
+PARTIAL = {"rope_type": "default", "partial_rotary_factor": 1 / 3}
 MODELS = {
     "llama": ("LlamaForCausalLM", SMALL | {"rope_parameters": LLAMA3}, "q8_0"),
     "mixtral": ("MixtralForCausalLM", SMALL | LOCAL, "q8_0"),
@@ -122,6 +123,62 @@ MODELS = {
         "f16",
     ),
     "bert": ("BertModel", SMALL, "f16"),
+    "apertus": ("ApertusForCausalLM", SMALL, "q8_0"),
+    "gemma4": (
+        "Gemma4ForCausalLM",
+        SMALL
+        | {
+            "num_hidden_layers": 4,
+            "global_head_dim": 16,
+            "layer_types": ["sliding_attention", "full_attention"] * 2,
+            "num_kv_shared_layers": 2,
+            "hidden_size_per_layer_input": 8,
+            "vocab_size_per_layer_input": 32,
+            "use_double_wide_mlp": True,
+        },
+        "f16",
+    ),
+    "mimo2": (
+        "MiMoV2FlashForCausalLM",
+        SMALL
+        | {
+            "num_hidden_layers": 2,
+            "head_dim": 12,
+            "v_head_dim": 8,
+            "moe_intermediate_size": 16,
+            "n_routed_experts": 2,
+            "num_experts_per_tok": 1,
+            "layer_types": ["full_attention", "sliding_attention"],
+            "rope_parameters": {
+                kind: {
+                    "rope_type": "default",
+                    "rope_theta": theta,
+                    "partial_rotary_factor": 1 / 3,
+                }
+                for kind, theta in (("full_attention", 5e6), ("sliding_attention", 1e4))
+            },
+        },
+        "f16",
+    ),
+    "kimi-linear": (
+        "KimiLinearForCausalLM",
+        SMALL
+        | {
+            "num_hidden_layers": 2,
+            "num_key_value_heads": 4,
+            "moe_intermediate_size": 16,
+            "num_local_experts": 2,
+            "num_experts_per_tok": 1,
+            "kv_lora_rank": 32,
+            "qk_rope_head_dim": 4,
+            "qk_nope_head_dim": 8,
+            "v_head_dim": 8,
+            "layer_types": ["linear_attention", "full_attention"],
+            "linear_head_dim": 8,
+            "linear_num_heads": 4,
+        },
+        "f16",
+    ),
 }
 
 
@@ -153,7 +210,7 @@ def _tensors(directory: Path, kind: str, converter: Converter):
             digests = [_digest(values)]
             if kind == "q8_0":
                 digests += [_digest(one) for one in _rounded(name, values, converter)]
-            yield name, [list(values.shape), *digests]
+            yield name, [list(tensor.shape), *digests]
 
 
 def _rounded(name: str, values, converter: Converter):
