@@ -126,6 +126,8 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "E_QUANT_NONFINITE": "Keep the tensor (`--rule '{tensor}=keep'`), or pass "
         "`--allow-nonfinite`",
         "E_QUANT_PAIR": "Fetch the files again: their parts do not belong together",
+        "E_QUANT_RECIPE": "A recipe is named by `--recipe {recipe}`; `-q` is the type that it "
+        "leaves open, if any",
         "E_QUANT_TYPE": "`ingot help create` lists the types",
         "E_READ_ONLY": "Mount it for writing, or name another store with `--store`",
         "E_RECIPE": "`ingot show NAME --recipe` prints a recipe that can be read again",
@@ -159,7 +161,8 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "`ingot create`",
         "E_SYNC_LOCK": "Remove it: `ingot sync FILE` writes it again",
         "E_SYNC_LOCKED": "`ingot sync FILE` without `--locked` makes and locks it",
-        "E_SYNC_MISSING": "`ingot help sync` has an example",
+        "E_SYNC_MISSING": 'A list is a TOML file: `[[model]]`, `name = "llama"`, '
+        '`source = "./Llama-3.2-1B"`',
         "E_TOKENIZER": "`--to hf` writes tokenizers as they are",
         "E_USAGE": "`ingot help COMMAND` explains the command",
         "E_VERSION": "Name another store with `--store`",

@@ -16,6 +16,8 @@ from store.text import meant, printable
 _ID: Final = r"(?:sha256[:-])?([0-9a-f]{4,64})"
 _GLOB: Final = r"[*?]|\[[^\]]+\]"
 _SHOWN: Final = 8
+_ALIKE: Final = 0.5
+"""Of tags, which are short: half of `q5` is that of `q4`."""
 
 
 def find_name(catalog: Catalog, text: str) -> ModelName | None:
@@ -80,7 +82,7 @@ def names_to_remove(catalog: Catalog, texts: Iterable[str]) -> list[ModelName]:
     unknown = []
     for text in texts:
         if is_glob(text):
-            names = [name for name in _names(catalog) if matches(name, text)]
+            names = _like(catalog, text)
         else:
             names = [ModelName.parse(text)]
             try:
@@ -93,6 +95,22 @@ def names_to_remove(catalog: Catalog, texts: Iterable[str]) -> list[ModelName]:
     if unknown:
         raise not_found(catalog, unknown)
     return list(found)
+
+
+def names_like(catalog: Catalog, glob: str) -> list[ModelName]:
+    """Return the names that a glob matches.
+
+    Raises:
+        NotFoundError: it matches none.
+    """
+    found = _like(catalog, glob)
+    if not found:
+        raise not_found(catalog, [glob])
+    return found
+
+
+def _like(catalog: Catalog, glob: str) -> list[ModelName]:
+    return [name for name in _names(catalog) if matches(name, glob)]
 
 
 def is_chosen(name: ModelName, text: str) -> bool:
@@ -120,11 +138,10 @@ def matches(name: ModelName, glob: str) -> bool:
 def not_found(catalog: Catalog, texts: list[str]) -> NotFoundError:
     """Return the error that says which models are not there, and what may have been meant."""
     shown = ", ".join(f"`{_shown(text)}`" for text in texts)
-    near = _near(catalog, texts[0]) if len(texts) == 1 else None
     return NotFoundError(
         f"model{'s' if len(texts) > 1 else ''} {shown} not found",
         code="E_NOT_FOUND",
-        hint=None if near is None else f"Did you mean `{near}`?",
+        hint=_hint(catalog, texts[0]) if len(texts) == 1 else None,
     )
 
 
@@ -160,21 +177,28 @@ def _by_id(catalog: Catalog, text: str) -> ModelName | None:
     return next(iter(found.values()), None)
 
 
-def _near(catalog: Catalog, text: str) -> ModelName | None:
-    """Return a name that may have been meant."""
+def _hint(catalog: Catalog, text: str) -> str | None:
+    """Return the hint that has a name which may have been meant, or several tags of it."""
     with contextlib.suppress(UsageError):  # of several models
         if (found := _by_id(catalog, text)) is not None:
-            return found
-    names = {str(name): name for name in _names(catalog)}
+            return f"Did you mean `{found}`?"
+    names = list(_names(catalog))
     wanted = None if is_glob(text) else _parsed(text)
-    if wanted is not None:
-        for name in names.values():  # the tag was forgotten, or is another one
-            if name.parts[:-1] == wanted.parts[:-1]:
-                return name
+    tags = {
+        name.tag: str(name)
+        for name in names
+        if wanted is not None and name.parts[:-1] == wanted.parts[:-1]
+    }
+    if wanted is not None and tags:  # the tag was forgotten, or is another one
+        near = next(iter(tags)) if len(tags) == 1 else meant(wanted.tag, tags, _ALIKE)
+        if near is not None:
+            return f"Did you mean `{tags[near]}`?"
+        shown = ", ".join(f"`{name}`" for name in list(tags.values())[:_SHOWN])
+        return f"There are {shown}" + (" and others" if len(tags) > _SHOWN else "")
     usual = ":latest"  # which makes all names alike
-    short = {spelled.removesuffix(usual): name for spelled, name in names.items()}
-    near = meant(text.removesuffix(usual), short)
-    return None if near is None else short[near]
+    short = {str(name).removesuffix(usual): name for name in names}
+    closest = meant(text.removesuffix(usual), short)
+    return None if closest is None else f"Did you mean `{short[closest]}`?"
 
 
 def _names(catalog: Catalog) -> Iterator[ModelName]:

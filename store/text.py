@@ -71,12 +71,16 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def meant(word: str, words: Iterable[str]) -> str | None:
-    """Return the one of `words` that a misspelled word was probably meant to be, or None."""
+def meant(word: str, words: Iterable[str], alike: float = 0.6) -> str | None:
+    """Return the one of `words` that a misspelled word was probably meant to be, or None.
+
+    Args:
+        alike: the share of letters that it must have of it, as difflib counts.
+    """
     import difflib  # noqa: PLC0415 - 3 ms that only a mistake costs
 
     by_case = {one.lower(): one for one in words}
-    near = difflib.get_close_matches(word.lower(), by_case, 1)
+    near = difflib.get_close_matches(word.lower(), by_case, 1, alike)
     return by_case[near[0]] if near else None
 
 

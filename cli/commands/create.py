@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -47,7 +48,7 @@ from store.text import printable
 
 if TYPE_CHECKING:
     from cli.commands.modelfile import Given
-    from importer.sources.location import Source
+    from importer.sources.location import Source, StoredModel
     from store import Digest, Store
 
 
@@ -292,4 +293,18 @@ def _place(source: str | None, given: Given | None, store: Store) -> Source:
     if source is None:
         talk(f"no SOURCE is named: reading the current directory, `{printable(os.getcwd())}`")
         source = "."
-    return parse_source(source, stored)
+    found = parse_source(source, stored)
+    if isinstance(found, Path) and _is_stored(source, stored):
+        shown = printable(source)
+        talk(f"note: `{shown}` is a path and a model in the store: took the path")
+    return found
+
+
+def _is_stored(source: str, stored: Callable[[str], StoredModel | None]) -> bool:
+    """Return whether what is spelled as a name is the name of a model, too."""
+    from store.errors import IngotError
+
+    try:
+        return not source.startswith(_NEVER_NAMES) and stored(source) is not None
+    except IngotError:  # an ID of several models
+        return False

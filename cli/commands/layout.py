@@ -23,7 +23,7 @@ from cli.views.progress_style import Style
 def save(
     names: Annotated[
         list[str],
-        typer.Argument(metavar="NAME...", help="Models: NAME[:TAG], ID, or NAME@ID."),
+        typer.Argument(metavar="NAME...", help="Models: NAME[:TAG], ID, NAME@ID, or a glob."),
     ],
     dest: Annotated[
         str,
@@ -44,21 +44,23 @@ def save(
     Example: ingot save llama ./layout
     """
     from cli.commands.former import check_text
-    from cli.commands.sources import get_model
+    from cli.commands.sources import get_models
     from cli.views.console import out, out_json, talk
     from cli.views.progress import listening
     from cli.views.progress_state import SAVING
     from cli.views.registry import save_document
     from importer.exports.layout import save as saved
     from store.errors import UsageError
+    from store.lookup import is_glob
     from store.text import count, size
 
     if dest == "":  # as of `"$UNSET"`: not the current directory
         raise UsageError("DEST is empty, expected a path", code="E_USAGE")
     for name in names:
-        check_text(name)
+        if not is_glob(name):
+            check_text(name)
     opened = existing_store(store)
-    found = [get_model(opened, name) for name in names]
+    found = get_models(opened, names)
     stored = [one.former or opened.catalog.get(one.name) for one in found]
     with opened, listening(progress, (SAVING,)) as listen:
         done = saved(stored, Path(dest), opened, listen)

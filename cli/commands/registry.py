@@ -88,7 +88,9 @@ def push(
         raise UsageError(message, code="E_NAME", hint="The digest of a model is its own")
     stored = model.former or opened.catalog.get(model.name)
     request = PushRequest(stored, place, tuple(mount or ()), dry_run)
-    with opened, listening(progress, (PUSHING,)) as listen:
+    # A dry run pushes nothing, so nothing of it is shown.
+    style = Style.NONE if dry_run else progress
+    with opened, listening(style, (PUSHING,)) as listen:
         done = pushed(request, opened, Manner(insecure=insecure), listen)
     if json:
         out_json("push", push_document(done, dry_run=dry_run))

@@ -162,9 +162,16 @@ def _one_of(modes: Mapping[str, bool]) -> str:
 def _check_order(mode: str, glob: str, sort: Sort | None, *, verbose: bool) -> None:
     """Refuse what would be ignored."""
     from store.errors import UsageError
+    from store.text import printable
 
     if glob != "*" and mode not in {"tensors", "quality"}:
-        raise UsageError("GLOB needs `--tensors` or `--quality`", code="E_USAGE")
+        raise UsageError(
+            f"`{printable(glob)}` is a second argument, expected one model, or a GLOB behind "
+            "`--tensors` or `--quality`",
+            code="E_USAGE",
+            hint="`ingot show NAME --tensors GLOB` lists tensors; `ingot diff A B` compares "
+            "two models",
+        )
     if verbose and mode:
         raise UsageError(f"`-v` goes without `--{mode}`", code="E_USAGE")
     if sort in {Sort.NAME, Sort.SIZE} and not (mode in {"tensors", "quality"} or verbose):

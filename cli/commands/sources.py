@@ -46,6 +46,25 @@ def get_model(store: Store, text: str) -> StoredModel:
     return StoredModel(get_name(store.catalog, text))
 
 
+def get_models(store: Store, texts: list[str]) -> list[StoredModel]:
+    """Return the stored models that names, IDs, `NAME@ID` and globs mean, each once.
+
+    Raises:
+        UsageError: a text is none of them, or an ID of several models.
+        NotFoundError: there is no such model.
+    """
+    from importer.sources.location import StoredModel
+    from store.lookup import is_glob, names_like
+
+    found: dict[StoredModel, None] = {}
+    for text in texts:
+        if is_glob(text):
+            found |= dict.fromkeys(map(StoredModel, names_like(store.catalog, text)))
+        else:
+            found[get_model(store, text)] = None
+    return list(found)
+
+
 def source_to_read(text: str, store: Store) -> Source:
     """Return what is read: a stored model wins, and a note says that a path has its name, too.
 

@@ -68,13 +68,14 @@ def sync(
     from functools import partial
 
     from cli.commands.sources import find_model
-    from cli.views.console import out, out_json
+    from cli.views.console import out, out_json, talk
     from cli.views.progress import listening
     from cli.views.progress_state import FETCHING, READING, WRITING
     from cli.views.table import fitted
     from importer.sync.sync import SyncOptions
     from importer.sync.sync import sync as synced
     from store.errors import UsageError
+    from store.text import printable
 
     if locked and upgrade:
         message = "`--locked` and `--upgrade` contradict each other"
@@ -87,6 +88,9 @@ def sync(
         limits = threads(jobs), memory(max_memory)
         options = SyncOptions(*modes, *limits, partial(find_model, opened))
         done = synced(Path(path), opened, options, listen)
+    if done.lock is not None:
+        where = printable(str(done.lock))
+        talk(f"wrote {where}: commit it with the list, for `--locked` to make the same models")
     if json:
         out_json("sync", _document(done, options))
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
@@ -27,7 +27,13 @@ _HEAD: Final = (
     *("COSINE", "MAX CLIPPED", "MAX ZEROED"),
 )
 _RIGHT: Final = (1, 3, 4, 7, 8, 9, 10, 11)
-_SPARE: Final = (6, 9, 7, 8, 3, 10, 1)
+_SPARE: Final = (6, 9, 7, 8)
+"""The columns that a narrow terminal does without, the first one first."""
+_LAST_SPARE: Final[Mapping[Sort, tuple[int, ...]]] = {
+    Sort.ZEROED: (10, 3, 1),
+    Sort.CLIPPED: (11, 3, 1),
+}
+"""Those that go next: never what the rows are ordered by."""
 
 
 class _Row(NamedTuple):
@@ -58,7 +64,8 @@ def quality_lines(found: Sequence[Quality], glob: str, sort: Sort) -> Iterator[s
     if len(rows) > 1:
         total = _row("all", tuple(chosen), sort)
         cells.append(_cells(total))
-    yield from table(cells, right=_RIGHT, spare=_SPARE, cut=(5, 0))
+    spare = (*_SPARE, *_LAST_SPARE.get(sort, (10, 11, 1)))
+    yield from table(cells, right=_RIGHT, spare=spare, cut=(5, 0))
     yield ""
     worst = max(chosen, key=lambda one: _badness(one, Sort.SQNR))
     yield f"worst: {printable(worst.name, _LONGEST)}, {_decibels(worst.deviation)}"

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from importer.events import Listener, Moving
 from importer.exports.directory import ExportDirectory
-from importer.exports.place import check_file_place, check_place
+from importer.exports.place import check_file_place, check_place, taken
 from importer.formats.tar import BLOCK, END, header_of, padding_of
 from importer.registry.layout import INDEX, MARK, REF_NAME, VERSION
 from importer.registry.manifests import OCI_INDEX, OCI_MANIFEST, Model, artifact_of
@@ -21,10 +21,14 @@ from store.digest import Digest
 from store.errors import IntegrityError, UnsupportedError
 from store.fs import File
 from store.json import Json, dumps
+from store.text import printable
 
 _CHUNK: Final = 1 << 20
 _BLOBS: Final = "blobs/sha256/"
 _ARCHIVE: Final = ".tar"
+_COMPRESSED: Final = frozenset(
+    (".gz", ".tgz", ".bz2", ".tbz", ".tbz2", ".xz", ".txz", ".zst", ".tzst", ".lz4", ".zip")
+)
 
 
 class Saved(NamedTuple):
@@ -70,9 +74,12 @@ def save(
         listen: hears how far it is.
 
     Raises:
-        UsageError: something is at the place.
+        UsageError: something is at the place, or its name is that of a compressed archive.
         IntegrityError: a blob is missing or damaged.
     """
+    if place.suffix.lower() in _COMPRESSED:
+        hint = f"Name it `{printable(place.name.partition('.')[0])}.tar`, and compress that"
+        taken(place, "would be a compressed archive, expected a .tar or a directory", hint)
     checked, tally = check_place(place), Tally(listen)
     if is_archive(place):
         check_file_place(checked)

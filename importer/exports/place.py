@@ -11,7 +11,7 @@ from typing import Final, NoReturn
 from store.errors import StorageError, UsageError
 from store.text import printable
 
-_HINT: Final = "Name a directory that does not exist yet, or an empty one"
+_HINT: Final = "Name a place where nothing is yet, or an empty directory"
 
 
 def check_place(dest: Path) -> Path:
@@ -29,15 +29,15 @@ def check_place(dest: Path) -> Path:
     except (OSError, RuntimeError, ValueError) as error:
         # Before Python 3.13 a loop is a RuntimeError; a NUL byte is a ValueError.
         what = getattr(error, "strerror", None) or str(error)
-        message = f"the export's place `{printable(str(dest))}`: {what}"
+        message = f"`{printable(str(dest))}`: {what}, expected a place to write to"
         raise StorageError(message, code="E_EXPORT_PLACE") from error
     if not stat.S_ISDIR(seen.st_mode):
-        taken(dest, "exists and is not a directory")
+        taken(dest, "exists already, and is not replaced")
     with os.scandir(place) as entries:
         if next(entries, None) is not None:
-            taken(dest, "exists and is not empty")
+            taken(dest, "is a directory with something in it, which is not replaced")
     if os.path.ismount(place):
-        taken(dest, "is the root of a file system, which cannot be replaced")
+        taken(dest, "is the root of a file system, expected a directory in one")
     return place
 
 
@@ -49,14 +49,12 @@ def check_file_place(place: Path) -> None:
     """
     if os.path.lexists(place):
         hint = "Name a file that does not exist yet"
-        taken(place, "is a directory, and the export is one file", hint)
+        taken(place, "is a directory, expected a place for one file", hint)
 
 
 def taken(dest: Path, why: str, hint: str = _HINT) -> NoReturn:
     """Raise UsageError for a place that an export cannot have."""
-    raise UsageError(
-        f"the export's place `{printable(str(dest))}` {why}", code="E_EXPORT_PLACE", hint=hint
-    )
+    raise UsageError(f"`{printable(str(dest))}` {why}", code="E_EXPORT_PLACE", hint=hint)
 
 
 def _check_parents(place: Path) -> Path:

@@ -146,12 +146,25 @@ class _Extended(NamedTuple):
 
 
 def _check(block: bytes, offset: int, where: str) -> None:
+    if offset == 0 and block[257:262] != b"ustar" and not _is_of_v7(block):
+        raise InputError(
+            f"`{printable(where)}` is not a tar archive",
+            code="E_ARCHIVE",
+            hint="Name an OCI image layout: a directory, or a tar archive of one",
+        )
     if len(block) < BLOCK:
         _bad(where, f"ends at {offset + len(block)} without an end mark")
     said = _number(block[_CHECKSUM], where)
     found = sum(block) - sum(block[_CHECKSUM]) + 8 * ord(" ")
     if said != found:
         _bad(where, f"the header at {offset} has the checksum {said}, expected {found}")
+
+
+def _is_of_v7(block: bytes) -> bool:
+    """Return whether a block without the mark of POSIX is a header: its checksum tells."""
+    said = block[_CHECKSUM].strip(b" \0")
+    found = sum(block) - sum(block[_CHECKSUM]) + 8 * ord(" ")
+    return said == b"%o" % found or said == b"%06o" % found
 
 
 def _number(field: bytes, where: str) -> int:

@@ -27,7 +27,7 @@ from importer.recipes.calibrate import (
 from importer.recipes.recipe import PLAIN, Misaligned, Recipe
 from importer.recipes.rule import Origin, Rule
 from importer.recipes.runtimes import STACKED_ONLY
-from importer.recipes.toml_file import RecipeTemplate, read_recipe
+from importer.recipes.toml_file import RecipeTemplate, presets, read_recipe
 from store import limits
 from store.errors import UsageError
 from store.text import is_printable, printable
@@ -170,6 +170,12 @@ def parse_options(  # noqa: PLR0913 - as many as there are options
         NotFoundError: there is no such recipe.
         InputError: the file is not a recipe.
     """
+    if quantize in presets():
+        raise UsageError(
+            f"`{quantize}` is a recipe, expected a type",
+            code="E_QUANT_RECIPE",
+            facts={"recipe": quantize},
+        )
     target = parse_target(quantize, REQUESTABLE) if quantize is not None else None
     if quantize is not None and target is None:
         message = "the requested type is `keep`, which is what happens without one"

@@ -35,7 +35,17 @@ class Locked(NamedTuple):
 
     def is_of(self, listed: Listed) -> bool:
         """Return whether the list still asks for the same."""
-        return (self.source, dict(self.options)) == (listed.source, dict(listed.options))
+        return not self.differences(listed)
+
+    def differences(self, listed: Listed) -> list[str]:
+        """Return what the list says otherwise, such as `quantize int4, locked int8`."""
+        ours = {"source": self.source, **self.options}
+        theirs = {"source": listed.source, **listed.options}
+        return [
+            f"{key} {_shown(theirs.get(key))}, locked {_shown(ours.get(key))}"
+            for key in dict.fromkeys((*theirs, *ours))
+            if key not in theirs or key not in ours or theirs[key] != ours[key]
+        ]
 
 
 def path_of_lock(listing: Path) -> Path:
@@ -67,8 +77,8 @@ def read_lock(path: Path) -> dict[str, Locked]:
         ) from error
 
 
-def write_lock(path: Path, models: Iterable[tuple[Listed, Locked]]) -> None:
-    """Write a lock, or leave the one that is there where it says the same already.
+def write_lock(path: Path, models: Iterable[tuple[Listed, Locked]]) -> bool:
+    """Write a lock, unless the one that is there says the same; return whether it was written.
 
     Nobody ever reads half of it.
     """
@@ -85,8 +95,13 @@ def write_lock(path: Path, models: Iterable[tuple[Listed, Locked]]) -> None:
     document = {"schema": _SCHEMA, "models": rows}
     data = (json.dumps(document, indent=2) + "\n").encode()
     if path.is_file() and path.read_bytes() == data:
-        return
+        return False
     replace_file(path, [data])
+    return True
+
+
+def _shown(value: Any) -> str:  # noqa: ANN401 - whatever TOML has
+    return "nothing" if value is None else f"`{printable(str(value))}`"
 
 
 def _locked(row: dict[str, Any]) -> Locked:

@@ -52,11 +52,13 @@ class Synced(NamedTuple):
         models: in the order of the list.
         unlisted: names in the store that the list does not have.
         removed: those of them that were removed, or would be.
+        lock: that was written, or None where it said the same already.
     """
 
     models: tuple[Outcome, ...]
     unlisted: tuple[ModelName, ...]
     removed: tuple[ModelName, ...]
+    lock: Path | None
 
 
 class SyncOptions(NamedTuple):
@@ -108,12 +110,14 @@ def sync(
     wanted = {str(one.name).lower() for one in listed}
     unlisted = tuple(name for name in _names(store) if str(name).lower() not in wanted)
     removed = unlisted if options.prune else ()
+    written = None
     if not options.dry_run:
         if removed:
             store.remove(removed)
         if not options.locked:
-            write_lock(path_of_lock(listing), _locks(listed, outcomes))
-    return Synced(tuple(outcomes), unlisted, removed)
+            place = path_of_lock(listing)
+            written = place if write_lock(place, _locks(listed, outcomes)) else None
+    return Synced(tuple(outcomes), unlisted, removed, written)
 
 
 class _Run:
@@ -191,7 +195,7 @@ def _check_locked(listed: Sequence[Listed], lock: dict[str, Locked]) -> None:
         if entry is None:
             raise _differs(f"`{one.name}` is listed, and the lock does not have it")
         if not entry.is_of(one):
-            raise _differs(f"`{one.name}` is not listed as the lock has it")
+            raise _differs(f"`{one.name}` is listed with {'; '.join(entry.differences(one))}")
     if more := sorted(lock.keys() - names):
         raise _differs(f"the lock has `{printable(more[0])}`, which is not listed")
 

@@ -9,6 +9,7 @@ import ast
 import re
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -16,7 +17,7 @@ if __name__ == "__main__":
 import pytest
 
 import store.errors
-from cli.hints import HINTS
+from cli.hints import _FAMILIES, HINTS
 from store.errors import IngotError
 from tests.cli.runner import run
 from tests.importer.builders import MODELS, REPOSITORY, model, write
@@ -26,50 +27,134 @@ BEGIN, END = "| code | exit | what helps |\n|---|---|---|\n", "\n\nErrors go to 
 LLAMA = MODELS / "tiny-llama"
 
 
+class Raised(NamedTuple):
+    """What the source says of a code: exit codes, hints as texts, and whether all have one."""
+
+    exits: set[int]
+    hints: dict[str, None]
+    are_hinted: list[bool]
+
+
+def trees():
+    for room in ("cli", "importer", "store"):
+        for path in sorted((REPOSITORY / room).rglob("*.py")):
+            yield ast.parse(path.read_text(encoding="utf-8"))
+
+
 def raised():
-    """Each code that is raised anywhere: the exit codes, and whether every place has a hint."""
+    """Each code that is raised anywhere."""
     exits = {
         name: one.exit_code
         for name, one in vars(store.errors).items()
         if isinstance(one, type) and issubclass(one, IngotError)
     }
-    found = {}
-    for room in ("cli", "importer", "store"):
-        for path in sorted((REPOSITORY / room).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if not isinstance(node, ast.Call):
-                    continue
-                named = {word.arg: word.value for word in node.keywords}
-                code = named.get("code")
-                if isinstance(code, ast.Constant) and str(code.value).startswith("E_"):
-                    codes, hints = found.setdefault(code.value, (set(), []))
-                    if isinstance(node.func, ast.Name) and node.func.id in exits:
-                        codes.add(exits[node.func.id])
-                    hints.append("hint" in named)
+    modules = list(trees())
+    for node in (node for tree in modules for node in tree.body):
+        if isinstance(node, ast.ClassDef) and node.name not in exits:
+            # errors of a room: each is one of the store's
+            of = [exits[base.id] for base in node.bases if _named(base) in exits]
+            exits |= {node.name: of[0]} if of else {}
+    found: dict[str, Raised] = {}
+    shared = {
+        name: exit_
+        for tree in modules
+        for name, exit_, _ in _helpers(tree, exits)
+        if not name.startswith("_")
+    }
+    for tree in modules:
+        constants = {
+            _named(getattr(node, "target", None) or node.targets[0]): node.value
+            for node in tree.body
+            if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None
+        }
+        helpers = {name: exit_ for name, exit_, _ in _helpers(tree, exits)}
+        for _, exit_, code in _helpers(tree, exits):
+            if code is not None:
+                found.setdefault(code, Raised(set(), {}, [])).exits.add(exit_)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call):
+                _add(found, node, exits | shared | helpers, constants)
     return found
+
+
+def _add(found, node, exits, constants):
+    named = {word.arg: word.value for word in node.keywords}
+    codes = [named["code"]] if "code" in named else node.args
+    for code in codes:
+        if not (isinstance(code, ast.Constant) and str(code.value).startswith("E_")):
+            continue
+        one = found.setdefault(code.value, Raised(set(), {}, []))
+        if _named(node.func) in exits:
+            one.exits.add(exits[_named(node.func)])
+        if "code" in named:
+            one.are_hinted.append("hint" in named)
+        hint = _text(named.get("hint"), constants)
+        if hint is not None:
+            one.hints[hint] = None
+
+
+def _helpers(tree, exits):
+    """Functions that raise one error with the code that they are given, or else their own."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.FunctionDef):
+            continue
+        last = node.args.args[-1].arg if node.args.args else ""
+        for call in ast.walk(node):
+            if not isinstance(call, ast.Call) or _named(call.func) not in exits:
+                continue
+            if any(one.arg == "code" and _named(one.value) == "code" for one in call.keywords):
+                default = (
+                    node.args.defaults[-1] if last == "code" and node.args.defaults else None
+                )
+                yield node.name, exits[call.func.id], getattr(default, "value", None)
+
+
+def _named(node):
+    return node.id if isinstance(node, ast.Name) else None
+
+
+def _text(node, constants):
+    """A hint as it is in the source, with `…` for what depends on the case; None for others."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.JoinedStr(values=parts):
+            texts = [_text(part, constants) for part in parts]
+            return "".join("…" if text is None else text for text in texts)
+        case ast.FormattedValue(value=value):
+            return _text(value, constants) if _named(value) in constants else "…"
+        case ast.Name(id=name) if name in constants:
+            return _text(constants[name], {})
+    return None
 
 
 def table():
     """The rows of docs/errors.md: of each code its exit codes and its hint."""
     return "\n".join(
-        f"| `{code}` | {', '.join(map(str, sorted(exits))) or '-'} | {_hint(code)} |"
-        for code, (exits, _) in sorted(raised().items())
+        f"| `{code}` | {', '.join(map(str, sorted(one.exits)))} | {_hint(code, one)} |"
+        for code, one in sorted(raised().items())
     )
 
 
-def _hint(code):
-    text = HINTS.get(code, "the hint says it")
-    return text.replace("|", "\\|")
+def _hint(code, one):
+    family = _FAMILIES.get("_".join(code.split("_")[:2]))
+    hints = [text for text in one.hints if text != "…"] or [family or "depends on the case"]
+    hints = [HINTS[code]] if code in HINTS else hints
+    return "; or: ".join(hints).replace("|", "\\|")
 
 
 def test_every_code_has_a_hint():
     lacking = [
         code
-        for code, (_, hints) in raised().items()
-        if code not in HINTS and not all(hints) and code != "E_BUG"
+        for code, one in raised().items()
+        if code not in HINTS and not all(one.are_hinted) and code != "E_BUG"
     ]
 
     assert lacking == []
+
+
+def test_every_code_has_an_exit_code():
+    assert [code for code, one in raised().items() if not one.exits] == []
 
 
 def test_the_page_lists_every_code():

@@ -69,9 +69,33 @@ def test_nothing_is_written_where_something_is(two, tmp_path):
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "file").write_bytes(b"mine")
 
-    for place in ("taken", "taken.tar"):
-        run("save", "m", tmp_path / place, store=two).failed(2)
+    assert "something in it" in run("save", "m", tmp_path / "taken", store=two).failed(2)
+    assert "exists already" in run("save", "m", tmp_path / "taken.tar", store=two).failed(2)
     assert (tmp_path / "taken.tar").read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize("name", ["m.tar.gz", "m.tgz", "m.tar.ZST", "m.zip"])
+def test_the_name_of_a_compressed_archive_is_not_a_directory(two, tmp_path, name):
+    told = run("save", "m", tmp_path / name, store=two).failed(2)
+
+    assert f"`{tmp_path / name}` would be a compressed archive" in told
+    assert "`m.tar`" in told
+    assert not (tmp_path / name).exists()
+
+
+def test_a_glob_saves_what_it_matches_once(two, tmp_path):
+    words = ("save", "m", "[mn]*", tmp_path / "layout")
+
+    assert len(run(*words, store=two).succeeded().stdout.splitlines()) == 2
+    assert "`x*` not found" in run("save", "x*", tmp_path / "other", store=two).failed(9)
+
+
+def test_what_is_not_an_archive_is_said(tmp_path):
+    (tmp_path / "m.gguf").write_bytes(b"GGUF" + bytes(2000))
+
+    told = run("load", tmp_path / "m.gguf", store=tmp_path / "store").failed(3)
+
+    assert "m.gguf` is not a tar archive" in told
 
 
 def test_a_damaged_blob_is_not_saved(two, tmp_path):

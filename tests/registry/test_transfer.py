@@ -61,6 +61,7 @@ def test_what_is_there_does_not_move(registry, store, tmp_path):
 
 def test_a_dry_run_moves_nothing(registry, store, tmp_path):
     told = pushed(registry, store, "--dry-run", "--json").succeeded().document
+    assert "pushing" not in pushed(registry, store, "--dry-run").succeeded().stderr
     assert registry.blobs == {}
     assert registry.asked("POST") == []
 

@@ -87,6 +87,23 @@ def test_a_name_that_may_have_been_meant(catalog, text, near):
     assert told.value.hint == (None if near is None else f"Did you mean `{near}`?")
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("many:q5", "Did you mean `many:q4`?"),
+        ("many:nothing", "There are `many:bin`, `many:latest`, `many:q4`"),
+    ],
+)
+def test_the_nearest_tag_was_meant_or_there_are_several(store, text, hint):
+    for tag in ("bin", "latest", "q4"):
+        handmade(store, [], f"many:{tag}")
+
+    with pytest.raises(NotFoundError) as told:
+        get_name(store.catalog, text)
+
+    assert told.value.hint == hint
+
+
 def test_what_is_neither_name_nor_id_is_told_as_such(catalog):
     with pytest.raises(UsageError, match="invalid model name"):
         get_name(catalog, "a b")

@@ -71,6 +71,24 @@ def test_a_plan_says_what_it_replaces(filled_store, store):
     assert run(*words, "--json", store=store).document["replaces"] is None
 
 
+def test_a_source_that_is_a_path_and_a_model_is_noted(filled_store, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "kept").symlink_to(LLAMA)
+
+    def noted(name, source):
+        told = run("create", name, source, "--dry-run", store=filled_store).succeeded().stderr
+        return "note: `kept` is a path and a model in the store: took the path" in told
+
+    assert [noted("x", "kept"), noted("x", "./kept"), noted("x", LLAMA)] == [True, False, False]
+
+
+def test_a_recipe_where_a_type_is_expected_is_said_to_be_one(store):
+    told = run("create", "m", LLAMA, "-q", "mixed_4_6", store=store).failed(2)
+
+    assert "`mixed_4_6` is a recipe, expected a type" in told
+    assert "`--recipe mixed_4_6`" in told
+
+
 def test_a_plan_says_that_it_does_not_fit(store, monkeypatch):
     free = FileSystem.free
     monkeypatch.setattr(FileSystem, "free", lambda *one: free(*one)._replace(nbytes=1000))

@@ -80,7 +80,7 @@ def test_a_glob_chooses_tensors(filled_store):
 
     assert len(chosen.splitlines()) == 5
     assert none == ""
-    assert "GLOB needs" in run("show", "kept", "*norm*", store=filled_store).failed(2)
+    assert "a second argument" in run("show", "kept", "*norm*", store=filled_store).failed(2)
 
 
 def test_tensors_are_sorted_by_size_on_demand(filled_store):

@@ -82,6 +82,12 @@ def test_the_lock_says_what_came_out(listing, store):
     }
 
 
+def test_the_lock_is_mentioned_when_it_is_written(listing, store):
+    told = [run("sync", listing, store=store).succeeded().stderr for _ in range(2)]
+
+    assert [f"wrote {listing}.lock: commit it" in text for text in told] == [True, False]
+
+
 def test_what_differs_is_made_again(listing, store):
     sync(listing, store).succeeded()
     listing.write_text(
@@ -162,7 +168,7 @@ def test_locked_makes_what_is_missing_as_it_was(listing, store):
         ),
         (
             lambda path: path.write_text(PLAIN + SMALL + "group_size = 64\n"),
-            "`small:int4` is not listed as the lock has it",
+            "`small:int4` is listed with group_size `64`, locked nothing",
         ),
         (
             lambda path: write(path.parent / "llama", {"more.json": {}}),

@@ -45,6 +45,20 @@ def numbers(row):
     return [float(cell) for cell in row if cell.replace(".", "", 1).isdigit()]
 
 
+@pytest.mark.parametrize("columns", ["60", "80"])
+@pytest.mark.parametrize(("order", "column"), [("sqnr", "SQNR dB"), ("zeroed", "MAX ZEROED")])
+def test_a_narrow_terminal_keeps_what_the_rows_are_ordered_by(
+    measured_store, monkeypatch, columns, order, column
+):
+    monkeypatch.setenv("COLUMNS", columns)
+    words = ("show", "m", "--quality", "--sort", order)
+
+    head, *_ = run(*words, store=measured_store).succeeded().stdout.splitlines()
+
+    assert column in head
+    assert "MIN dB" in head
+
+
 def test_the_worst_is_first_and_all_are_last(measured_store):
     head, *body, last = table("m", "--quality", store=measured_store)
 
