@@ -78,7 +78,7 @@ class _Sample(NamedTuple):
         return found
 
 
-PlansOf = Callable[[SourceTensor], Sequence[TensorPlan]]
+PlansOf = Callable[[SourceTensor], Iterable[TensorPlan]]
 
 
 def measure_curves(  # noqa: PLR0913 - what is measured, with what, and who is told
@@ -113,7 +113,7 @@ def measure_curves(  # noqa: PLR0913 - what is measured, with what, and who is t
     stop = Stop()
 
     def work(tensor: SourceTensor) -> tuple[float, ...]:
-        return _curve(tensor, plans_of(tensor), memory, runtime, stop)
+        return _curve(tensor, tuple(plans_of(tensor)), memory, runtime, stop)
 
     found = each(work, tensors, threads, stop)
     for tensor, size, errors in zip(tensors, nbytes, found, strict=True):
@@ -130,16 +130,23 @@ def _sampled_nbytes(tensor: SourceTensor) -> int:
 
 def _kernels(tensors: Iterable[SourceTensor], plans_of: PlansOf) -> Counter[KernelSpec]:
     """Return the kernels that make this fast, with the bytes that each reads."""
-    # Tensors that are stored alike have the same.
-    alike: dict[Hashable, list[KernelSpec]] = {}
+    # Tensors that are stored alike, and weighed alike, have the same.
+    alike: dict[Hashable, Counter[KernelSpec]] = {}
     work: Counter[KernelSpec] = Counter()
     for tensor in tensors:
-        if tensor.decoder not in alike:
-            rounded = [plan for plan in plans_of(tensor) if plan.rounded_to]
-            own = [kernel for plan in rounded for kernel in plan.transcoder.kernels()]
-            alike[tensor.decoder] = [*own, *kernels_for(rounded)]
-        for kernel in alike[tensor.decoder]:
-            work[kernel] += _sampled_nbytes(tensor)
+        rounded = (plan for plan in plans_of(tensor) if plan.rounded_to)
+        if (first := next(rounded, None)) is None:
+            continue
+        key = tensor.decoder, first.transcoder.kernels()
+        if key not in alike:
+            alike[key] = Counter(
+                kernel
+                for plan in (first, *rounded)
+                for kernel in (*plan.transcoder.kernels(), *kernels_for([plan]))
+            )
+        nbytes = _sampled_nbytes(tensor)
+        for kernel, times in alike[key].items():
+            work[kernel] += nbytes * times
     return work
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -35,7 +35,7 @@ _ROUNDS: Final = 12
 """Of plans that are made: headers and the recipe depend on what is chosen."""
 
 _Curves = Callable[
-    [Sequence[SourceTensor], Callable[[SourceTensor], Sequence[TensorPlan]]],
+    [Sequence[SourceTensor], Callable[[SourceTensor], Iterable[TensorPlan]]],
     Iterator[tuple[float, ...]],
 ]
 """Measures; see `measure_curves`, whose first arguments these are."""
@@ -122,11 +122,12 @@ def _options(units: Sequence[Unit], sought: Sought, base: Plan, measure: _Curves
     if sought.matrix is not None:
         weigher = Weigher(sought.matrix, inventory.tensors, base.classification.family)
 
-    def plans_of(tensor: SourceTensor) -> list[TensorPlan]:
+    def plans_of(tensor: SourceTensor) -> Iterator[TensorPlan]:
         unit, member = owners[tensor.name]
-        plans = [plan_as(tensor, target_of(member, one), inventory) for one in unit.targets]
-        made = [plan for plan in plans if plan is not None]
-        return made if weigher is None else list(map(weigher.weigh, made))
+        for target in unit.targets:
+            plan = plan_as(tensor, target_of(member, target), inventory)
+            if plan is not None:
+                yield plan if weigher is None else weigher.weigh(plan)
 
     nbytes = np.full((len(units), len(allow)), -1, np.int64)
     damage = np.zeros(nbytes.shape)

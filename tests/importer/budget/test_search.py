@@ -11,6 +11,8 @@ import pytest
 
 from importer.budget import curves
 from importer.budget.search import plan_within
+from importer.codecs.base import Operation
+from importer.codecs.measure import SumKernel
 from importer.engine.reader import ChunkReader
 from importer.models.description import describe
 from importer.pipeline import plan_import
@@ -20,7 +22,15 @@ from importer.recipes.options import parse_options
 from importer.request import ImportRequest
 from store import ModelName, Store
 from store.errors import InputError, UsageError
-from tests.importer.builders import CAUSAL, MODELS, create, manifest_bytes, model, write
+from tests.importer.builders import (
+    CAUSAL,
+    MODELS,
+    create,
+    manifest_bytes,
+    model,
+    safetensors,
+    write,
+)
 
 LLAMA, MOE, PIPELINE = (MODELS / f"tiny-{name}" for name in ("llama", "moe", "pipeline"))
 LLAMA_CONFIG = {**CAUSAL, "hidden_size": 128}
@@ -321,3 +331,28 @@ def test_a_source_that_changes_is_an_error(tmp_path, llama, monkeypatch):
         monkeypatch.setattr("importer.budget.search.plan_within", changed)
         with pytest.raises(InputError):
             plan_import(request, store)
+
+
+def test_kernels_are_asked_for_as_often_as_they_are_used(tmp_path, llama, monkeypatch):
+    asked, prepare = [], curves.prepare
+    monkeypatch.setattr(curves, "prepare", lambda work, _: asked.append(work) or prepare({}, _))
+    matrix = tmp_path / "imatrix"
+    layer = "model.layers.0.mlp.up_proj.weight"
+    matrix.write_bytes(
+        safetensors({layer: ("F32", (128,), np.arange(1, 129).astype("<f4").tobytes())})
+    )
+    searched = budget(bits="5", allow=("int4/64", "int4/32"), has_imatrix=True)
+
+    with Store(tmp_path / "store") as store:
+        planned(store, llama, **searched, imatrix=matrix)
+
+    encoders = {
+        kernel.is_weighted: (nbytes, kernel.effort)
+        for kernel, nbytes in asked[0].items()
+        if getattr(kernel, "operation", None) is Operation.ENCODE
+    }
+    every = sum(len(data) for _, shape, data in layers().values() if len(shape) > 1)
+    own = len(layers()[layer][2])
+    # Both groups of the one type, of the tensor that the matrix knows and of the others.
+    assert encoders == {True: (2 * own, 32), False: (2 * (every - own), 32)}
+    assert asked[0][SumKernel("BF16")] == 2 * every
