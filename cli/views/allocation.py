@@ -15,7 +15,7 @@ _WORST: Final = 5
 
 def allocation_lines(made: Allocation) -> Iterator[str]:
     """Yield what a plan says of a size that was asked for."""
-    yield used_line(made)
+    yield from size_lines(made)
     expected = _said(made.point.error)
     yield f"expected error {expected}; no choice of this size is below {made.bound:.3g}"
     yield ""
@@ -35,8 +35,17 @@ def allocation_lines(made: Allocation) -> Iterator[str]:
     yield ""
 
 
-def used_line(made: Allocation) -> str:
-    """Return how much of what was allowed is used."""
+def size_lines(made: Allocation) -> Iterator[str]:
+    """Yield how much of what was allowed is used, and what would be a better use of it."""
+    yield _used(made)
+    if made.guesses:
+        yield (
+            "what an error matters is guessed: with factors that `ingot eval --sensitivity` "
+            "measures less is lost at this size"
+        )
+
+
+def _used(made: Allocation) -> str:
     left = made.limit - made.used
     share = 100 * left / made.limit
     if made.bits is not None:

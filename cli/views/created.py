@@ -66,9 +66,9 @@ def result_lines(
         yield f"replaced {result.name} (was {result.replaced.short})"
     yield f"{', '.join(_tallied(result))} in {seconds:.1f} s"
     if plan.allocation is not None:
-        from cli.views.allocation import used_line
+        from cli.views.allocation import size_lines
 
-        yield used_line(plan.allocation)
+        yield from size_lines(plan.allocation)
     if plan.quantizes:
         outcomes = outcomes_of(plan.blobs)
         sizes = _sizes(outcomes)

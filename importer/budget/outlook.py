@@ -34,6 +34,7 @@ def allocation_of(  # noqa: PLR0913 - everything that is told of a choice
     nbytes: int,
     bits: Fraction | None,
     extra: int,
+    guesses: bool,
 ) -> Allocation:
     """Return what is told of a choice.
 
@@ -48,6 +49,7 @@ def allocation_of(  # noqa: PLR0913 - everything that is told of a choice
         nbytes: of the whole model.
         bits: that were asked for each weight, or None.
         extra: bytes that count and are not data of the units.
+        guesses: whether the factors of the units are, and could be measured.
     """
     data, error = options.total(picks)
     at = _points(plan, data, nbytes)
@@ -67,6 +69,7 @@ def allocation_of(  # noqa: PLR0913 - everything that is told of a choice
         tuple(points),
         at(more, max(hulls.bound(more), 0.0)) if more > data else None,
         tuple(_chosen(units, options, picks, error)),
+        guesses,
     )
 
 

@@ -24,6 +24,7 @@ from importer.planning.planner import plan_as
 from importer.recipes.budget import Budget
 from importer.recipes.recipe import Recipe
 from importer.request import ImportRequest
+from importer.sources.classification import SourceKind
 from importer.sources.imatrix import MatrixFile
 from importer.sources.tensor import SourceTensor
 from store import Store
@@ -104,6 +105,8 @@ def plan_within(sought: Sought, store: Store, listen: Listener = silent) -> Plan
         nbytes=nbytes,
         bits=budget.bits,
         extra=made.extra,
+        guesses=budget.sensitivity is None
+        and base.classification.kind is not SourceKind.PIPELINE,
     )
     if allocation.more is None:
         notes.append(

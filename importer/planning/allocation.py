@@ -58,6 +58,7 @@ class Allocation(NamedTuple):
         more: what 100 MB more would give, or all that can be had if that is less; None where
             nothing can.
         chosen: what became of each unit.
+        guesses: whether factors are the recipe's, of a model whose own can be measured.
     """
 
     limit: int
@@ -68,6 +69,7 @@ class Allocation(NamedTuple):
     points: tuple[Point, ...]
     more: Point | None
     chosen: tuple[Chosen, ...]
+    guesses: bool
 
     @property
     def is_best(self) -> bool:

@@ -9,6 +9,7 @@ import os
 import numpy as np
 import pytest
 
+from cli.views.allocation import allocation_lines
 from importer.budget import curves
 from importer.budget.search import plan_within
 from importer.codecs.base import Operation
@@ -356,3 +357,18 @@ def test_kernels_are_asked_for_as_often_as_they_are_used(tmp_path, llama, monkey
     # Both groups of the one type, of the tensor that the matrix knows and of the others.
     assert encoders == {True: (2 * own, 32), False: (2 * (every - own), 32)}
     assert asked[0][SumKernel("BF16")] == 2 * every
+
+
+def test_factors_are_guesses_unless_they_are_given(tmp_path, llama):
+    file = tmp_path / "factors.json"
+    file.write_text('{"*": 1}')
+    measured = parse_budget(None, "5", ("int4/64", "int4/32"), str(file))
+
+    with Store(tmp_path / "store") as store:
+        guessed = planned(store, llama, **budget(bits="5", allow=("int4/64", "int4/32")))
+        told = planned(store, llama, **budget(1) | {"budget": measured})
+
+    assert guessed.allocation.guesses
+    assert not told.allocation.guesses
+    assert "guessed" not in "".join(allocation_lines(told.allocation))
+    assert "`ingot eval --sensitivity`" in "".join(allocation_lines(guessed.allocation))
