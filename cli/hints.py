@@ -25,8 +25,8 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "E_BUDGET_BITS": "Such as `--target-bpw 4.5`",
         "E_BUDGET_RECIPE": 'A rule leaves its type open with `type = "requested"`; without '
         "`--recipe` there are such rules",
-        "E_BUDGET_SIZE": "`--target-size {least}` can be met, and `--allow` with smaller types "
-        "makes it less",
+        "E_BUDGET_SIZE": "`--target-size {least}` or `--target-bpw {bits}` can be met, and "
+        "`--allow` with smaller types makes it less",
         "E_BUDGET_TWICE": "Give `--target-size` or `--target-bpw`",
         "E_BUDGET_TYPE": "Leave `-q` out; `--allow` names the types to choose from",
         "E_BUDGET_UNUSED": "`--allow` and `--sensitivity` belong to `--target-size` and "
@@ -41,7 +41,8 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "memory; blobs that were made are kept: run the same command again",
         "E_CLUSTER_LOST": "Start the scheduler again and run the same command: blobs that were "
         "made are kept",
-        "E_CLUSTER_MISSING": "pip install 'ingot[dask]', here and where the workers run",
+        "E_CLUSTER_MISSING": "`pip install '.[dask]'` in a clone of ingot, here and where the "
+        "workers run",
         "E_CLUSTER_PATH": "What is read and written must be on file systems that every worker "
         "mounts under the same path",
         "E_CLUSTER_SCHEDULER": "Start one with `dask scheduler`, or look at the address and "
@@ -61,8 +62,8 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "E_EXPORT_TENSOR": "`--to hf` writes tensors of any name",
         "E_EVAL_KINDS": "`ingot diff` compares weights of any two models",
         "E_EVAL_TOKENS": "Compare models with one tokenizer, such as one before and after `-q`",
-        "E_EXPORT_TYPE": "`--to mlx` has the store's types, `--to uqff` those of mistral.rs; "
-        "`--dtype` gives every float a type",
+        "E_EXPORT_TYPE": "`--to gguf` has types such as Q4_K_M and Q8_0, `--to mlx` those of "
+        "the store, `--to uqff` those of mistral.rs; `--dtype` gives every float a type",
         "E_FORMAT": "Import the original checkpoint, which is not packed",
         "E_GC_REFUSED": "gc must know every root: create that model again, or remove its name "
         "with `ingot rm`",
@@ -83,6 +84,7 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "E_EXPORT_IMATRIX": "Give the matrix that it was made with: `--imatrix FILE`",
         "E_IMATRIX_GONE": "Give the file with `--imatrix`, or take `imatrix` out of the recipe",
         "E_IMATRIX_SHAPE": "Measure an importance matrix of this very model",
+        "E_IMATRIX_TYPE": "Name the type: `-q int4 --imatrix FILE`",
         "E_IMATRIX_UNUSED": "Measure one of this very model; `--calibrate mse` needs none",
         "E_IO": "Run it again; if it stays so, look at the disk (`dmesg`)",
         "E_JSON": _DAMAGED,
@@ -95,15 +97,15 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "bytes), or leave it out",
         "E_MISALIGNED": "`--on-misaligned adjust` takes a smaller group, and "
         "`--on-misaligned keep` leaves the tensor as it is",
-        "E_MODELFILE_MISSING": "`ingot show NAME --modelfile` prints one",
+        "E_MODELFILE_MISSING": "Check the path; `ingot show NAME --modelfile` prints one",
         "E_NAME": "Rename it: such a name is not safe on every system",
         "E_NAME_COLLISION": "Keep the latter: --rule '{quantized}=keep'",
         "E_NAME_TAKEN": "Choose another name, or leave `--no-clobber` out to replace the model",
         "E_TEXT": "Give plain text in UTF-8",
-        "E_TORCH": "Install it with the extra: `pip install 'ingot[torch]'`",
+        "E_TORCH": "They come with an extra: `pip install '.[torch]'` in a clone of ingot",
         "E_TRANSFORMERS": "A newer transformers may know it; `ingot diff` compares tensors",
         "E_NOSPACE": "Free some space (`ingot gc` may help) and run the command again, or name "
-        "another disk with `--store`",
+        "another disk",
         "E_NOT_FOUND": "`ingot list` shows what there is",
         "E_NOT_ROUNDED": "Nothing was lost: every tensor has the type of its source",
         "E_NO_PART": "`ingot show NAME` lists what there is",
@@ -129,7 +131,7 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "E_QUANT_RECIPE": "A recipe is named by `--recipe {recipe}`; `-q` is the type that it "
         "leaves open, if any",
         "E_QUANT_TYPE": "`ingot help create` lists the types",
-        "E_READ_ONLY": "Mount it for writing, or name another store with `--store`",
+        "E_READ_ONLY": "Mount it for writing, or name another place",
         "E_RECIPE": "`ingot show NAME --recipe` prints a recipe that can be read again",
         "E_RECIPE_TYPE": "Say which: `-q int4 --recipe {recipe}`",
         "E_RECIPE_TYPED": "Leave `-q` out",

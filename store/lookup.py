@@ -138,8 +138,11 @@ def matches(name: ModelName, glob: str) -> bool:
 def not_found(catalog: Catalog, texts: list[str]) -> NotFoundError:
     """Return the error that says which models are not there, and what may have been meant."""
     shown = ", ".join(f"`{_shown(text)}`" for text in texts)
+    is_pattern = len(texts) == 1 and is_glob(texts[0])
     return NotFoundError(
-        f"model{'s' if len(texts) > 1 else ''} {shown} not found",
+        f"no model matches {shown}"
+        if is_pattern
+        else f"model{'s' if len(texts) > 1 else ''} {shown} not found",
         code="E_NOT_FOUND",
         hint=_hint(catalog, texts[0]) if len(texts) == 1 else None,
     )

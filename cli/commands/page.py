@@ -45,7 +45,8 @@ def _write_file(store: Store, model: Description, file: str) -> None:
     target = Path(file)
     if target.is_dir():
         message = f"`{printable(file)}` is a directory, expected a file"
-        raise StorageError(message, code="E_IO")
+        hint = "Name a file, such as `model.html`"
+        raise StorageError(message, code="E_IO", hint=hint)
     with listening(phases=(READING,)):
         text = page(store, model).encode("utf-8", "backslashreplace")
     replace_file(target, [text])

@@ -76,6 +76,7 @@ def result_lines(
         if worst is not None and worst.deviation is not None:
             sizes += f", worst tensor {worst.deviation.sqnr:.1f} dB `{printable(worst.name)}`"
         yield sizes
+        yield from _larger(outcomes)
         yield from _scales(outcomes)
         yield from _largest(outcomes)
     flag = ""
@@ -144,6 +145,17 @@ def _sizes(tensors: Sequence[Outcome]) -> str:
     return f"{size(before)} -> {size(after)}{ratio}{bits}"
 
 
+def _larger(tensors: Sequence[Outcome]) -> Iterator[str]:
+    """Yield that a model takes more than its source, whose types were smaller."""
+    before = sum(one.source_nbytes for one in tensors)
+    after = sum(one.nbytes for one in tensors)
+    if after > before and any(one.packed for one in tensors):
+        yield (
+            f"note: the result is {size(after - before)} larger than the source, which was "
+            "quantized already"
+        )
+
+
 def _largest(tensors: Sequence[Outcome]) -> Iterator[str]:
     """Yield what to do about a matrix that stays as it is, and is most of the model."""
     total = sum(one.nbytes for one in tensors)
@@ -162,14 +174,18 @@ def _largest(tensors: Sequence[Outcome]) -> Iterator[str]:
 
 def _scales(tensors: Sequence[Outcome]) -> Iterator[str]:
     """Yield how much smaller a model would be whose scales were not as wide as its source."""
-    wide = [one for one in tensors if one.dtype == _WIDE and one.type_name in _AFFINE]
+    wide = [
+        one
+        for one in tensors
+        if one.dtype == _WIDE and one.type_name in _AFFINE and not one.packed
+    ]
     pairs = sum(elements(one.shape) // one.group_size for one in wide if one.group_size)
     total = sum(one.nbytes for one in tensors)
     if wide and _NOTABLE * pairs * _SAVED > total:
         yield (
-            f"note: the source is F32, and so are scales and biases; of a BF16 copy (`-q bf16`,"
-            f" then `-q {wide[0].type_name}` of that) they would take "
-            f"{size(pairs * _SAVED)} less"
+            "note: scales and biases are F32, as the source; quantizing a BF16 copy "
+            f"(`-q bf16`, then `-q {wide[0].type_name}` of that) would save "
+            f"{size(pairs * _SAVED)}"
         )
 
 

@@ -91,7 +91,7 @@ def _why(obstacle: Obstacle, what: str) -> str:
 
 
 _HELP = {
-    Obstacle.TYPE: f"`-q` with {', '.join(TYPES[:-1])} or {TYPES[-1]} helps",
+    Obstacle.TYPE: f"it has {', '.join(TYPES[:-1])} and {TYPES[-1]}",
     Obstacle.PACKED: "`--experts stacked` helps",
     Obstacle.PREQUANTIZED: "`-q repack` or `-q int4` helps",
     Obstacle.PIPELINE: "",

@@ -33,6 +33,8 @@ _WINDOW: Final = 5.0
 """Seconds that a rate is the mean of."""
 _SETTLED: Final = 1.0
 """Seconds after which a rate means something."""
+_TELLING: Final = 0.01
+"""The share of a phase after which the time that is left can be told."""
 
 READING: Final = "reading"
 FETCHING: Final = "fetching"
@@ -78,7 +80,7 @@ class State:
         self.name = self.model = ""
         self._clock = clock
         self._started = clock()
-        self._new = 0
+        self._is_compiling = False
         self._seen: deque[tuple[float, int]] = deque()
 
     @property
@@ -110,7 +112,8 @@ class State:
     def seconds_left(self) -> float | None:
         """How long the phase goes on at this rate, or None where nobody can tell."""
         rate = self.rate
-        if not self.nbytes or rate <= 0 or self._clock() - self._started < _SETTLED:
+        is_settled = self._clock() - self._started >= _SETTLED and self.share >= _TELLING
+        if not self.nbytes or rate <= 0 or self._is_compiling or not is_settled:
             return None
         return (self.nbytes - self.nbytes_done) / rate
 
@@ -131,7 +134,8 @@ class State:
             case Planned(blobs, nbytes, _, what):
                 self._enter(WRITING, blobs, nbytes, what)
             case Compiling():
-                self.name = "compiling kernels, once"
+                self.name = "compiling kernels, which are kept"
+                self._is_compiling = True
             case Wrote(name, nbytes, is_new):
                 self._moved(name, nbytes, is_new=is_new)
             case Moving(how, _, blobs, nbytes):
@@ -173,5 +177,9 @@ class State:
     def _moved(self, name: str, nbytes: int, *, is_new: bool = True) -> None:
         self.nbytes_done += nbytes
         self.name = name or self.name
+        if self._is_compiling:  # what came before says nothing of how long the rest takes
+            self._is_compiling = False
+            self._started = self._clock()
+            self._seen.clear()
         if is_new:
             self._seen.append((self._clock(), nbytes))

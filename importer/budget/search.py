@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
@@ -238,5 +239,8 @@ class _Search:
             f"the smallest types that are allowed make a model of {what}, and {asked} cannot "
             "be met",
             code="E_BUDGET_SIZE",
-            facts={"least": nbytes},
+            facts={
+                "least": nbytes,
+                "bits": f"{math.ceil(1000 * bits / max(weights, 1)) / 1000:g}",
+            },
         )

@@ -67,9 +67,9 @@ def check_installed() -> None:
     """Raise UnsupportedError where the packages of the extra are not installed."""
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
+        verdict = "neither is" if len(missing) > 1 else f"{_names(missing)} is not"
         raise UnsupportedError(
-            f"running a model needs {_names(_NEEDED)}, and {_names(missing)} "
-            f"{'is' if len(missing) == 1 else 'are'} not installed",
+            f"running a model needs {_names(_NEEDED)}, and {verdict} installed",
             code="E_TORCH",
         )
 

@@ -56,7 +56,9 @@ def read_text(path: Path) -> Text:
     """
     where = f"`{printable(str(path))}`"
     if not path.is_file():
-        raise NotFoundError(f"there is no file {where}", code="E_NOT_FOUND")
+        raise NotFoundError(
+            f"there is no file {where}", code="E_NOT_FOUND", hint="Check the path"
+        )
     if path.stat().st_size > _LARGEST:
         raise InputError(f"{where} has more than {_LARGEST} bytes", code="E_LIMIT")
     data = path.read_bytes()

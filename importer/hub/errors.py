@@ -57,7 +57,7 @@ def unreachable(error: BaseException) -> UnreachableError:
     return UnreachableError(
         f"cannot reach the Hub at `{_host(error)}`: {printable(what, 300)}",
         code="E_HUB_UNREACHABLE",
-        hint=_LATER,
+        hint=f"Check the network and HF_ENDPOINT. {_LATER}",
     )
 
 

@@ -170,7 +170,7 @@ def parse_options(  # noqa: PLR0913 - as many as there are options
         NotFoundError: there is no such recipe.
         InputError: the file is not a recipe.
     """
-    if quantize in presets():
+    if quantize in presets() and quantize not in REQUESTABLE:  # `repack` is both
         raise UsageError(
             f"`{quantize}` is a recipe, expected a type",
             code="E_QUANT_RECIPE",
@@ -199,6 +199,12 @@ def parse_options(  # noqa: PLR0913 - as many as there are options
     own += [parse_role(role, text) for role in ROLES if (text := wanted.get(role)) is not None]
     calibration = parse_calibrate(calibrate, symmetric=symmetric)
     if has_imatrix:
+        if target is None and base is None and not own:
+            raise UsageError(
+                "an importance matrix weighs how values are quantized, expected a type to "
+                "quantize to",
+                code="E_IMATRIX_TYPE",
+            )
         calibration = by_importance(calibration)
     if base is None or target is not None:  # the types of a recipe are its own
         check_used(calibration, [target, *(rule.target for rule in own)])

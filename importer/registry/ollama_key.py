@@ -65,7 +65,7 @@ def _key() -> Ed25519PrivateKey:
         raise UsageError(
             "the key of `ollama` needs the package `cryptography`, which is not installed",
             code="E_REGISTRY_KEY",
-            hint="pip install 'ingot[ollama]'",
+            hint="`pip install '.[ollama]'` in a clone of ingot",
         ) from error
     try:
         found = serialization.load_ssh_private_key(data, password=None)

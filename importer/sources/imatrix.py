@@ -44,7 +44,9 @@ def read_imatrix(path: Path, where: str = "") -> MatrixFile:
     """
     where = where or f"`{printable(str(path))}`"
     if not path.is_file():
-        raise NotFoundError(f"there is no file {where}", code="E_NOT_FOUND")
+        raise NotFoundError(
+            f"there is no file {where}", code="E_NOT_FOUND", hint="Check the path"
+        )
     file = find(IMATRIX, path.resolve(), FileRole(media_type=MediaType.IMATRIX))
     with opened(file) as descriptor:
         read = partial(read_bytes, file, descriptor)

@@ -148,6 +148,7 @@ CALLS = {
     "E_SENSITIVITY": "create x {llama} --target-bpw 5 --sensitivity {place}/bad.toml",
     "E_RULE": "create x {llama} --rule nonsense",
     "E_RULE_UNUSED": "create x {llama} --rule *.nope=int4",
+    "E_IMATRIX_TYPE": "create x {llama} --imatrix x.safetensors",
     "E_QUANT_RECIPE": "create x {llama} -q mixed_4_6",
     "E_QUANT_TYPE": "create x {llama} -q int9",
     "E_QUANT_GROUP": "create x {llama} -q int4 --group-size 7",

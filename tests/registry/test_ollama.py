@@ -161,4 +161,4 @@ def test_without_the_package_it_is_said_what_to_install(store, monkeypatch):
 
     message = run("push", "m", f"{HOST}/me/m:x", store=store).failed(2)
 
-    assert "pip install 'ingot[ollama]'" in message
+    assert "pip install '.[ollama]'" in message

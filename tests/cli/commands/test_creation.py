@@ -199,6 +199,35 @@ def test_a_file_without_tensors_is_named_itself(store, tmp_path):
     assert f"no weights in `{source}`" in run("create", "m", source, store=store).failed(3)
 
 
+def test_a_result_that_is_larger_than_what_was_quantized_is_noted(store):
+    run("create", "small", LLAMA, "-q", "int2", store=store).succeeded()
+
+    told = run("create", "big", "small", "-q", "int8", store=store).succeeded().stderr
+    again = run("create", "big", LLAMA, "-q", "int8", store=store).succeeded().stderr
+
+    assert "larger than the source, which was quantized already" in told
+    assert "larger than the source" not in again
+
+
+def test_directories_of_two_models_are_a_warning(store, tmp_path):
+    for part in ("a", "b"):
+        model(tmp_path / "two" / part)
+        write(tmp_path / "two" / part, {"config.json": {"architectures": ["X"]}})
+
+    told = run("create", "m", tmp_path / "two", store=store).succeeded().stderr
+
+    assert "warning: `a` and `b` have a config.json each" in told
+    write(tmp_path / "two", {"model_index.json": {"_class_name": "P"}})
+    told = run("create", "m", tmp_path / "two", store=store).succeeded().stderr
+    assert "config.json each" not in told
+
+
+def test_an_importance_matrix_without_a_type_is_refused(store):
+    told = run("create", "m", LLAMA, "--imatrix", "no.safetensors", store=store).failed(2)
+
+    assert "an importance matrix weighs how values are quantized, expected a type" in told
+
+
 def test_a_source_without_config_json_is_noted(store, tmp_path):
     source = model(tmp_path / "m")
     (source / "config.json").unlink(missing_ok=True)
@@ -238,6 +267,6 @@ def test_scales_of_an_f32_source_are_told_with_what_makes_them_smaller(store, tm
     narrow = run("create", "b", "copy", "-q", "int4", store=store).succeeded()
 
     assert "6.00 bits per weight" in wide.stderr
-    assert "they would take 2.0 KB less" in wide.stderr
+    assert "would save 2.0 KB" in wide.stderr
     assert "5.00 bits per weight" in narrow.stderr
     assert "note: the source is F32" not in narrow.stderr

@@ -53,8 +53,8 @@ def test_without_torch_the_extra_is_named(store, tmp_path, words):
     outcome = run(*words, "--text", text, store=store)
 
     said = outcome.failed(4)
-    assert "`torch` and `transformers` are not installed" in said
-    assert "pip install 'ingot[torch]'" in said
+    assert "needs `torch` and `transformers`, and neither is installed" in said
+    assert "pip install '.[torch]'" in said
     assert not store.exists()
 
 

@@ -99,15 +99,15 @@ def test_what_cannot_be_healed_is_told_with_the_command_that_helps(store, source
     assert outcome.stdout.endswith(": 2 problems, 1 quarantined\n")
     assert not damaged[0].exists()
     commands = [
-        line.partition("make it again: ")[2]
+        line.partition("name where its source is now: ")[2]
         for line in outcome.stdout.splitlines()
         if line.startswith("damaged: ")
     ]
     assert len(commands) == 2
-    # The commands do what is said of them, as soon as the source is back.
-    moved.rename(source)
+    # The commands do what is said of them.
     for command in commands:
-        run(*shlex.split(command)[1:], store=store).succeeded()
+        words = shlex.split(command.replace("SOURCE", shlex.quote(str(moved))))
+        run(*words[1:], store=store).succeeded()
     assert check_store(store) == []
 
 
@@ -206,7 +206,7 @@ def test_where_nothing_can_be_moved_what_was_found_and_healed_is_told(
     assert text.code == 5
     assert f"digest: {digest(bad)} " in text.stdout
     assert "not quarantined: locks do nothing" in text.stdout
-    assert "ingot create m:latest" in text.stdout
+    assert "ingot verify m:latest --repair --source SOURCE" in text.stdout
     assert bad.exists()
     assert "locks do nothing" in document["not_quarantined"]
     assert {one["problem"] for one in document["remaining"]} == {"digest", "missing"}

@@ -33,7 +33,7 @@ def test_a_type_that_the_runner_lacks_is_told_with_one_that_helps(store, words):
     text = made.stdout + made.stderr
     (line,) = [line for line in text.split("\n") if line.startswith("warning: no Ollama")]
     assert "its runner has no int3" in line
-    assert "`-q` with int4" in line
+    assert "(it has int4, int8, nvfp4, mxfp4 and mxfp8)" in line
 
 
 def test_experts_are_stacked_where_ollama_wants_that_and_the_plan_says_so(store, tmp_path):

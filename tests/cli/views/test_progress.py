@@ -31,6 +31,7 @@ from cli.views.table import width_of
 from importer.events import (
     BlobDone,
     Compared,
+    Compiling,
     Fetched,
     Fetching,
     Measured,
@@ -84,6 +85,22 @@ def at_work(phases=(READING, WRITING, MEASURING)):
         state.take(Wrote(f"model.layers.{number}.mlp.down_proj.weight", 13_580_247))
         state.take(BlobDone("x", 13_580_247, CommitOutcome.NEW))
     return state, clock
+
+
+def test_the_time_that_is_left_is_not_guessed_from_what_compiling_kept_waiting():
+    now = 0.0
+    state = State((WRITING,), lambda: now)
+    state.take(Planned(100, 100_000, 0))
+    state.take(Compiling())
+    now = 20.0
+    assert state.seconds_left is None
+    state.take(Wrote("a", 500))
+    now = 22.0
+    assert state.seconds_left is None
+    state.take(Wrote("b", 9500))
+    now = 23.0
+
+    assert state.seconds_left == pytest.approx(30, rel=0.2)
 
 
 def test_the_numbers_of_a_phase():
