@@ -16,6 +16,7 @@ from importer.sources.file import SourceFile, opened, read_bytes
 from importer.sources.joined import declared, may_be_quantized, taken
 from importer.sources.roles import LeftOut
 from importer.sources.selection import choose
+from importer.sources.several import check_one_model
 from importer.sources.shards import check_shards
 from importer.sources.tensor import SourceTensor
 from importer.sources.tree import Origin, Tree, read_tree
@@ -155,6 +156,7 @@ def take_inventory(
         for file in files
         if file.name == CONFIG and file.directory in contents
     }
+    check_one_model(contents, configs, by_path)
     said = declared(configs, files)
     found = of_contents(tree, contents, said, as_arrays=as_arrays, apart=apart)
     notes = (*tree.notes, *found.notes, *_fallen_back(choice.weights, contents, variant))
