@@ -24,6 +24,14 @@ _LLAMA3_ROPE = {
 _YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
 
 _DENSE = {"n_routed_experts": 4, "n_shared_experts": 1, "first_k_dense_replace": 1}
+_T5 = {
+    "decoder_start_token_id": 0,
+    "d_model": 256,
+    "d_ff": 512,
+    "d_kv": 64,
+    "num_heads": 4,
+    "num_layers": 2,
+}
 _OLD = {"n_embd": 256, "n_layer": 2, "n_head": 4, "n_positions": 256}
 
 MODELS = {
@@ -165,7 +173,34 @@ MODELS = {
         "llama3",
     ),
     "bloom": ("BloomConfig", {"n_layer": 2, "n_head": 4}, "qwen2"),
+    "apertus": ("ApertusConfig", HEAD, "llama3"),
+    "ernie4_5-moe": (
+        "Ernie4_5_MoeConfig",
+        HEAD
+        | {
+            "moe_num_experts": 4,
+            "moe_k": 2,
+            "moe_intermediate_size": 256,
+            "moe_num_shared_experts": 1,
+            "moe_layer_start_index": 1,
+        },
+        "spm",
+    ),
+    "roberta": ("RobertaConfig", {"pad_token_id": 1}, "qwen2"),
+    "modern-bert": (
+        "ModernBertConfig",
+        {"num_hidden_layers": 4, "global_attn_every_n_layers": 2, "pad_token_id": 0},
+        "qwen2",
+    ),
+    "t5": ("T5Config", _T5 | {"feed_forward_proj": "gated-gelu"}, "unigram"),
+    "t5-relu": ("T5Config", _T5 | {"num_decoder_layers": 3}, "unigram"),
 }
+CLASSES = {
+    "RobertaConfig": "RobertaModel",
+    "ModernBertConfig": "ModernBertModel",
+    "T5Config": "T5ForConditionalGeneration",
+}
+"""Of models that do not continue texts."""
 
 
 def save(name, directory, dtype=torch.bfloat16):
@@ -173,7 +208,9 @@ def save(name, directory, dtype=torch.bfloat16):
     kind, asked, tokenizer = MODELS[name]
     torch.manual_seed(zlib.crc32(name.encode()))
     config = getattr(transformers, kind)(**(_WIDE | asked))
-    model = transformers.AutoModelForCausalLM.from_config(config)
+    own = CLASSES.get(kind)
+    auto = transformers.AutoModelForCausalLM
+    model = getattr(transformers, own)(config) if own else auto.from_config(config)
     with torch.no_grad():
         for one, tensor in model.named_parameters():
             # Norms of ones and biases of zeros would hide what becomes of them.

@@ -22,6 +22,9 @@ TEMPLATE = "{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}{% endfo
 def write_tokenizer(kind, directory):
     """Train a tokenizer on a made-up text, and save it as a model of that kind has it."""
     text = _text()
+    if kind == "unigram":
+        _write_unigram(directory, text)
+        return
     if kind.startswith("spm"):
         _write_pieces(kind, directory, text)
         return
@@ -111,6 +114,25 @@ def _write_pieces(kind, directory, text):
     slow = transformers.LlamaTokenizer.from_pretrained(directory)
     slow.save_pretrained(directory)
     (directory / "tokenizer.model").unlink()
+
+
+def _write_unigram(directory, text):
+    """T5's: pieces by their likelihood, normalized by a table, under a name of its own."""
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(text),
+        model_prefix=str(directory / "spiece"),
+        model_type="unigram",
+        vocab_size=VOCABULARY - 32,
+        hard_vocab_limit=False,
+        pad_id=0,
+        eos_id=1,
+        unk_id=2,
+        bos_id=-1,
+        minloglevel=3,
+    )
+    (directory / "spiece.vocab").unlink()
+    told = {"eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
+    (directory / "tokenizer_config.json").write_text(json.dumps(told))
 
 
 def _text():

@@ -31,6 +31,9 @@ class Architecture:
         fixed: values in place of the configuration's.
         instead: variants in place of the first, each by how a name ends that it alone has.
         further: the key that counts blocks after those that the configuration counts.
+        skips_padding: whether the first positions, up to the padding token's number, are none.
+        stacks_in_order: stems of stacks of experts that are not written by their names.
+        numbers: keys with a number for each block, by the end of the name of the scalar.
     """
 
     variant: str
@@ -41,8 +44,11 @@ class Architecture:
     prefix: str = ""
     strips: str = ""
     further: str = ""
+    skips_padding: bool = False
+    stacks_in_order: tuple[str, ...] = ()
     instead: Mapping[str, str] = field(default_factory=dict)
     fixed: Mapping[str, Json] = field(default_factory=dict)
+    numbers: Mapping[str, str] = field(default_factory=dict)
 
     def spelled(self, names: Iterable[str]) -> str:
         """Return the variant that a model of such tensors has."""
@@ -80,7 +86,7 @@ def architecture_of(name: str) -> Architecture:
         like = found.get("like")
         found = _tables()[like] if like else None
     made.pop("like", None)
-    for key in ("parameters", "first", "drops"):
+    for key in ("parameters", "first", "drops", "stacks_in_order"):
         made[key] = tuple(made.get(key, ()))
     return Architecture(**made)
 

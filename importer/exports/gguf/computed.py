@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from importer.exports.gguf.hparams import Hparams, is_number
+from importer.exports.gguf.pooling import MODES
 from store.json import Json
 
 BLOCKS: Final = ("n_layers", "num_hidden_layers", "n_layer", "num_layers")
@@ -124,7 +125,26 @@ def _falcon_kv_heads(hparams: Hparams) -> Json:
     return hparams.values.get("n_head_kv", 1) if found is None else found
 
 
+def _ernie_shared(hparams: Hparams) -> Json:
+    """Return a width that the converter has of the number of heads; llama.cpp ignores it."""
+    width, heads = (
+        hparams.optional("intermediate_size"),
+        hparams.optional("num_key_value_heads"),
+    )
+    if not hparams.optional("moe_num_shared_experts") or width is None or not heads:
+        return None
+    return width // heads
+
+
+def _classifier_pooling(hparams: Hparams) -> Json:
+    found = hparams.values.get("classifier_pooling")
+    if found is not None and found not in {"cls", "mean"}:
+        hparams.bad("classifier_pooling", found, "cls or mean")
+    return None if found is None else MODES[str(found)]
+
+
 _DEEPSTACK: Final[Json] = [8, 16, 24]
+_T5_CONTEXT: Final = 512
 COMPUTED: Final[Mapping[str, Callable[[Hparams], Json]]] = MappingProxyType(
     {
         "rotated": lambda hparams: hparams.head_rows,
@@ -154,6 +174,12 @@ COMPUTED: Final[Mapping[str, Callable[[Hparams], Json]]] = MappingProxyType(
         "four_widths": lambda hparams: 4 * hparams.count("hidden_size", "n_embd"),
         "parallel": lambda hparams: hparams.values.get("use_parallel_residual", True),
         "deepstack": _deepstack,
+        "ernie_shared": _ernie_shared,
+        "classifier_pooling": _classifier_pooling,
+        "t5_context": lambda hparams: hparams.values.get("n_positions") or _T5_CONTEXT,
+        "decoder_blocks": lambda hparams: (
+            hparams.values.get("num_decoder_layers") or hparams.count(*BLOCKS)
+        ),
         "stretched": stretched,
         "blocks": lambda hparams: hparams.count(*BLOCKS),
         "kv_heads": lambda hparams: hparams.kv_heads,

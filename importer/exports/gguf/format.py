@@ -18,6 +18,7 @@ from importer.exports.gguf.file import Content, Typed, mxfp4_moved
 from importer.exports.gguf.hparams import Hparams
 from importer.exports.gguf.losses import rounded, unseen, unused
 from importer.exports.gguf.mixing import facts_of, fallen_back, mixed, moved_last
+from importer.exports.gguf.numbers import numbers_of
 from importer.exports.gguf.parameters import Metadata, Parameters
 from importer.exports.gguf.pooling import pooling_of
 from importer.exports.gguf.projector import projector
@@ -88,6 +89,8 @@ class Gguf:
         documents = Documents(inventory)
         hparams = Hparams(config, {**architecture.fixed, **pooling_of(documents)})
         hparams.add_blocks(architecture.further)
+        if architecture.skips_padding:
+            hparams.skip_padding()
         every = ordered(list(_sources(plan)))
         sources = list(_taken(every, architecture))
         seeing = [one for one in every if not is_of_text(one.own_name)]
@@ -108,7 +111,7 @@ class Gguf:
             for lines in (architecture.first, architecture.parameters)
         )
         metadata: Metadata = {"general.architecture": Value("string", architecture.name)}
-        metadata |= first
+        metadata |= first | numbers_of(architecture.numbers, every)
         metadata |= general(asked.name, documents, tensors)
         metadata |= parameters
         metadata["general.quantization_version"] = Value("u32", _VERSION)
@@ -229,7 +232,8 @@ def _taken(every: Sequence[SourceTensor], architecture: Architecture) -> Iterato
     """Yield the tensors of the text model that are used, by the names of the table."""
     for one in every:
         name = one.own_name.removeprefix(architecture.strips)
-        if is_of_text(one.own_name) and not name.startswith(architecture.drops):
+        is_key = one.own_name.endswith(tuple(architecture.numbers))
+        if is_of_text(one.own_name) and not is_key and not name.startswith(architecture.drops):
             yield one._replace(name=name) if architecture.strips else one
 
 

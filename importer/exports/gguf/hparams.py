@@ -40,6 +40,7 @@ class Hparams:
     Attributes:
         values: by transformers' names; those of the text model inside go first.
         rope: parameters of rotary embeddings, or one such table for each kind of layer.
+        skipped: how many of the first positions are none.
     """
 
     def __init__(self, config: Document, fixed: Mapping[str, Json] | None = None) -> None:
@@ -62,6 +63,7 @@ class Hparams:
         values.update(fixed or {})
         self.values = values
         self.kind = kind
+        self.skipped = 0
         self._complete(rule)
         self.rope = self._rope(rule)
 
@@ -145,6 +147,15 @@ class Hparams:
             count = self.integer("num_hidden_layers") + (self.optional(key) or 0)
             self.values["num_hidden_layers"] = count
 
+    def skip_padding(self) -> None:
+        """Count positions from behind the padding token's number on, as RoBERTa does."""
+        if (padding := self.optional("pad_token_id")) is not None:
+            self.skipped = padding + 1
+            length = self.count("max_position_embeddings") - self.skipped
+            if length < 1:
+                self.bad("pad_token_id", padding, "a number below the count of positions")
+            self.values["max_position_embeddings"] = length
+
     def _complete(self, rule: Mapping[str, Any]) -> None:
         """Fill in what transformers computes of other keys."""
         values = self.values
@@ -181,9 +192,11 @@ class Hparams:
             found = dict(rule.get("rope", {}))
         if not isinstance(found, dict):
             self.bad("rope_parameters", found, "an object")
-        theta = values.get("rope_theta", rule.get("rope_theta", _THETA))
+        theta = self.find("rope_theta", "global_rope_theta")
+        theta = rule.get("rope_theta", _THETA) if theta is None else theta
         if rule.get("ropes") == "by layer" and not any(key in found for key in _ROPES):
-            local = values.get("rope_local_base_freq", _THETA)
+            local = self.find("rope_local_base_freq", "local_rope_theta")
+            local = _THETA if local is None else local
             slow: dict[str, Json] = {"rope_theta": local, "rope_type": "default"}
             return {"sliding_attention": slow, "full_attention": self._one_rope(found, theta)}
         if any(key in found for key in _ROPES):

@@ -50,7 +50,7 @@ _BOOLS: Final = frozenset(
         "tokenizer.ggml.add_bos_token",
     }
 )
-_STRINGS: Final = frozenset({"rope.scaling.type", "tensor_data_layout"})
+_STRINGS: Final = frozenset({"rope.scaling.type", "tensor_data_layout", "hidden_activation"})
 _PATTERN: Final = "attention.sliding_window_pattern"
 _WORDS: Final = {"false": False, "true": True}
 _GATES: Final = {"softmax": 1, "sigmoid": 2, "sqrtsoftplus": 4}

@@ -16,7 +16,7 @@ _FLAGS: Final = (
     ("pooling_mode_cls_token", 2),
     ("pooling_mode_lasttoken", 3),
 )
-_MODES: Final = {"mean": 1, "cls": 2, "lasttoken": 3}
+MODES: Final = {"mean": 1, "cls": 2, "lasttoken": 3}
 
 
 def pooling_of(documents: Documents) -> Mapping[str, Json]:
@@ -37,7 +37,7 @@ def pooling_of(documents: Documents) -> Mapping[str, Json]:
     flag = next((number for key, number in _FLAGS if told.get(key)), None)
     if flag is None:
         mode = told.get("pooling_mode")
-        flag = _MODES.get(mode) if isinstance(mode, str) else None
+        flag = MODES.get(mode) if isinstance(mode, str) else None
     if flag is None:
         raise UnsupportedError(
             f"the pooling of `{printable(place)}`, which is not that of the mean, the first or "

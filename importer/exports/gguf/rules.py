@@ -30,6 +30,9 @@ Rule = Callable[[Model], set[str]]
 """Puts tensors of a model, and returns the names of the source's that it took."""
 _STACK: Final = 3
 _LAYER: Final = re.compile(r"model\.layers\.(\d+)\.(.+)")
+_SHARED: Final = tuple(
+    f"{one}.weight" for one in ("decoder.embed_tokens", "encoder.embed_tokens", "shared")
+)
 _EXPERTS: Final = re.compile(
     r"mlp\.experts\.(down_proj|gate_up_proj)(_bias|\.weight|)", re.ASCII
 )
@@ -45,7 +48,9 @@ def take_tensors(model: Model, architecture: Architecture) -> None:
     taken: set[str] = set()
     for rule in RULES.get(architecture.variant, RULES.get(architecture.name, ())):
         taken |= rule(model)
-    take_plainly(model, architecture.prefix, taken)
+    take_plainly(
+        model, architecture.prefix, taken, stacks_in_order=architecture.stacks_in_order
+    )
 
 
 def rope_factors(model: Model) -> set[str]:
@@ -173,6 +178,35 @@ def joined_experts(model: Model) -> set[str]:
     return taken
 
 
+def later_positions(model: Model) -> set[str]:
+    """RoBERTa: the first positions are those of padding, which is not embedded."""
+    first = model.hparams.skipped
+    taken: set[str] = set()
+    for position, source in enumerate(model.sources):
+        if first and source.own_name == "embeddings.position_embeddings.weight":
+            taken.add(source.name)
+            rows, width = source.shape
+            member = Member.of(source).rows(first, rows - first)
+            before = source.stored_as or source.dtype
+            tensor = Tensor("position_embd.weight", (rows - first, width), (member,), before)
+            model.put(position, tensor)
+    return taken
+
+
+def one_embedding(model: Model) -> set[str]:
+    """T5: encoder and decoder share embeddings, which may be stored up to three times."""
+    found = [
+        (position, source)
+        for position, source in enumerate(model.sources)
+        if source.own_name in _SHARED
+    ]
+    for position, source in found[:1]:
+        before = source.stored_as or source.dtype
+        members = (Member.of(source),)
+        model.put(position, Tensor("token_embd.weight", source.shape, members, before))
+    return {source.name for _, source in found}
+
+
 def slices(source: SourceTensor) -> tuple[Member, ...]:
     """Return the matrices of a stack."""
     whole = Member.of(source)
@@ -199,7 +233,12 @@ RULES: Final[Mapping[str, tuple[Rule, ...]]] = MappingProxyType(
         "smollm3": (rope_factors,),
         "phi3": (long_rope_factors,),
         "exaone4": (rope_factors,),
+        "bert": (later_positions,),
         "bloom": (heads_in_turn,),
+        "apertus": (rope_factors,),
+        "ernie4_5-moe": (joined_experts,),
+        "t5": (one_embedding,),
+        "t5encoder": (one_embedding,),
         "falcon": (heads_in_groups,),
         "gpt2": (turned_matrices,),
         "gptneox": (heads_in_turn,),

@@ -1,7 +1,8 @@
 """The vocabulary of a tokenizer.model, which SentencePiece wrote.
 
 Source: sentencepiece_model.proto: pieces are field 1 of the model, with text, score and type as
-fields 1 to 3.
+fields 1 to 3. Field 2 is the trainer's, with the kind of model as field 3; field 3 is the
+normalizer's, with the table of characters, the prefix and the blanks as fields 2 to 4.
 """
 
 from __future__ import annotations
@@ -19,6 +20,11 @@ _PIECE: Final = 1
 _TEXT: Final = 1
 _SCORE: Final = 2
 _TYPE: Final = 3
+_TRAINER: Final = 2
+_NORMALIZER: Final = 3
+_TABLE: Final = 2
+_BLANKS: Final = 4
+_BPE: Final = 2
 _KINDS: Final = {
     1: Kind.NORMAL,
     2: Kind.UNKNOWN,
@@ -41,7 +47,23 @@ class Token(NamedTuple):
     kind: Kind
 
 
-def read_pieces(data: bytes) -> list[Token]:
+class Normalizer(NamedTuple):
+    """How a model treats a text before it cuts it.
+
+    Attributes:
+        merges: whether it cuts by merging pairs, and not by likelihood.
+        table: of characters and what they become, as it is stored.
+        adds_prefix: whether a text gets a blank before it.
+        removes_blanks: whether of several blanks one is left.
+    """
+
+    merges: bool = False
+    table: bytes = b""
+    adds_prefix: bool = True
+    removes_blanks: bool = True
+
+
+def read_pieces(data: bytes, path: str = SENTENCEPIECE) -> list[Token]:
     """Return the pieces of a model, by number.
 
     Raises:
@@ -50,7 +72,45 @@ def read_pieces(data: bytes) -> list[Token]:
     try:
         return list(_pieces(data))
     except InputError as error:
-        bad(SENTENCEPIECE, f"is not a model of SentencePiece: {error}", error)
+        bad(path, f"is not a model of SentencePiece: {error}", error)
+
+
+def read_normalizer(data: bytes, path: str) -> Normalizer:
+    """Return how a model treats texts.
+
+    Raises:
+        InputError: it is not one.
+    """
+    wire = Wire(path, len(data), lambda begin, end: data[begin:end])
+    found = Normalizer()
+    while wire.position < len(data):
+        tag = wire.tag(len(data))
+        span = wire.value(tag, len(data))
+        if tag.wire == LENGTH and tag.number in {_TRAINER, _NORMALIZER}:
+            found = _treatment(wire, span, found, is_trainer=tag.number == _TRAINER)
+        wire.seek(span.end)
+    return found
+
+
+def _treatment(wire: Wire, spec: Span, found: Normalizer, *, is_trainer: bool) -> Normalizer:
+    """Return what a normalizer says, or of a trainer its kind."""
+    wire.seek(spec.start)
+    while wire.position < spec.end:
+        tag = wire.tag(spec.end)
+        span = wire.value(tag, spec.end)
+        if tag.wire == VARINT:
+            wire.seek(span.start)
+            number = wire.varint(span.end)
+            if is_trainer and tag.number == _TYPE:
+                found = found._replace(merges=number == _BPE)
+            elif not is_trainer and tag.number == _TYPE:
+                found = found._replace(adds_prefix=bool(number))
+            elif not is_trainer and tag.number == _BLANKS:
+                found = found._replace(removes_blanks=bool(number))
+        elif tag.wire == LENGTH and not is_trainer and tag.number == _TABLE:
+            found = found._replace(table=wire.take(span))
+        wire.seek(span.end)
+    return found
 
 
 def _pieces(data: bytes) -> Iterator[Token]:

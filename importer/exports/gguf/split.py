@@ -7,6 +7,7 @@ from typing import Final
 
 from importer.exports.base import ExportOptions, WritePlan
 from importer.exports.gguf.file import Content, Copied, Typed, assemble, infos_of
+from importer.exports.gguf.mixtures import trimmed
 from importer.exports.gguf.parameters import Metadata
 from importer.formats.gguf.metadata import Value
 from importer.formats.gguf.writer import padded
@@ -55,7 +56,9 @@ def split(content: Content, limit: int) -> list[Content]:
         if size > limit and parts[-1]:
             parts.append([])
             size = padded(info.nbytes)
-        parts[-1].append(typed)
+        # llama.cpp does not keep dimensions of 1 before all others.
+        tensor = typed.tensor._replace(shape=trimmed(typed.tensor.shape))
+        parts[-1].append(typed._replace(tensor=tensor))
     count = len(parts)
     if count > _MOST:
         raise UsageError(

@@ -14,7 +14,7 @@ from importer.codecs.views.added import PlusOne
 from importer.codecs.views.rotated import Rotated
 from importer.codecs.views.undone import Change, Undone
 from importer.exports.gguf.hparams import Hparams
-from importer.formats.gguf_names.spelling import Key, Placed, Spelling
+from importer.formats.gguf_names.spelling import LAYER, Key, Placed, Spelling
 from importer.sources.file import Extent
 from importer.sources.tensor import SourceTensor
 from store.errors import InputError, UnsupportedError
@@ -169,13 +169,16 @@ def is_of_text(name: str) -> bool:
     return not name.startswith(_SEEN) and not any(part in name for part in _SEEING)
 
 
-def take_plainly(model: Model, prefix: str, taken: set[str]) -> None:
+def take_plainly(
+    model: Model, prefix: str, taken: set[str], *, stacks_in_order: Sequence[str] = ()
+) -> None:
     """Take every tensor that no rule took: under its name, or as a slice of a stack.
 
     Args:
         model: whose tensors are taken.
         prefix: before the names of the class.
         taken: names of tensors that a rule has taken.
+        stacks_in_order: stems of stacks that are not written in the order of their names.
     """
     stacks: defaultdict[str, list[tuple[int, int, SourceTensor]]] = defaultdict(list)
     last: defaultdict[int | None, int] = defaultdict(int)
@@ -191,7 +194,11 @@ def take_plainly(model: Model, prefix: str, taken: set[str]) -> None:
     for name, members in stacks.items():
         key = Key.parse(name)
         # Of a block's experts the converter takes one matrix after the other, by their names.
-        model.put(last[key.block], _stack(name, members), model.spelling.name_of(key) or "")
+        stem = key.stem.removeprefix(LAYER)
+        rank = model.spelling.name_of(key) or ""
+        if stem in stacks_in_order:
+            rank = str(stacks_in_order.index(stem))
+        model.put(last[key.block], _stack(name, members), rank)
 
 
 def single(model: Model, key: Key, source: SourceTensor) -> Tensor:

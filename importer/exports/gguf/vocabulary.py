@@ -170,16 +170,38 @@ class Vocabulary:
                 tokens[int(key)] = Token(spaced, ADDED_SCORE, Kind.USER_DEFINED)
         return tokens
 
-    def listed(self, tokens: Sequence[Token]) -> Metadata:
-        """Return the keys of tokens that have scores."""
+    def likely_pieces(self, found: Sequence[Token], further: Metadata) -> Metadata:
+        """Return the keys of a model of SentencePiece that cuts text by likelihood.
+
+        Args:
+            found: its pieces.
+            further: keys that go before those of special tokens.
+        """
+        size = self.hparams.optional("vocab_size") or len(found)
+        _check_count(size)
+        tokens = list(_padded(found, size))
+        for text, number in self.documents.parse("added_tokens.json").items():
+            if is_number(number, size):
+                tokens[number] = Token(text, ADDED_SCORE, Kind.USER_DEFINED)
+        return self.listed(tokens, "t5", further)
+
+    def listed(
+        self, tokens: Sequence[Token], model: str = "llama", further: Metadata | None = None
+    ) -> Metadata:
+        """Return the keys of tokens that have scores.
+
+        Args:
+            model: how text is cut.
+            further: keys that go before those of special tokens.
+        """
         made: Metadata = {
-            _MODEL: Value("string", "llama"),
+            _MODEL: Value("string", model),
             "tokenizer.ggml.pre": Value("string", "default"),
             "tokenizer.ggml.tokens": Values("string", [one.text for one in tokens]),
             "tokenizer.ggml.scores": Values("f32", [one.score for one in tokens]),
             "tokenizer.ggml.token_type": Values("i32", [one.kind for one in tokens]),
         }
-        return made | self.special(len(tokens))
+        return made | (further or {}) | self.special(len(tokens))
 
     def _tokens(self, tokenizer: Mapping[str, Json]) -> tuple[list[str], list[int]]:
         """Return the tokens of a tokenizer.json with their kinds, by number."""

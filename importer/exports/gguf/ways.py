@@ -21,9 +21,10 @@ from importer.exports.gguf.documents import (
     objects,
 )
 from importer.exports.gguf.parameters import Metadata
-from importer.exports.gguf.sentencepiece import Token
+from importer.exports.gguf.sentencepiece import Token, read_normalizer, read_pieces
 from importer.exports.gguf.vocabulary import ADDED_SCORE, Vocabulary
 from importer.formats.gguf.metadata import Value
+from importer.formats.gguf.writer import Values
 from importer.formats.gguf_names.vocabulary import LIMIT_TOKENS, Kind
 from store.json import Json
 
@@ -32,6 +33,7 @@ _CODE_LLAMA: Final = 32016
 _CODE_LLAMA_END: Final = 32010
 _GRANITE_SMALL: Final = 49152
 _GEMMA_END: Final = 107
+_SPIECE: Final = "spiece.model"
 _END, _USER, _SEEN = "<|endoftext|>", "<|user|>", "<|observation|>"
 
 
@@ -169,6 +171,40 @@ def _hunyuan(vocabulary: Vocabulary) -> Metadata:
     return made
 
 
+def _roberta(vocabulary: Vocabulary) -> Metadata:
+    """Return the keys of pairs of bytes; of BERT's words where no tokenizer.json is."""
+    if TOKENIZER not in vocabulary.documents:
+        return vocabulary.word_pieces()
+    types = vocabulary.hparams.optional("type_vocab_size")
+    count = Value("u32", 1 if types is None else types)
+    return vocabulary.bpe() | {"tokenizer.ggml.token_type_count": count}
+
+
+def _modern_bert(vocabulary: Vocabulary) -> Metadata:
+    adds = {f"tokenizer.ggml.add_{kind}_token": True for kind in ("bos", "eos", "sep")}
+    made: Metadata = {key: Value("bool", value) for key, value in adds.items()}
+    return made | vocabulary.bpe()
+
+
+def _t5(vocabulary: Vocabulary) -> Metadata:
+    """Return the keys of pieces by their likelihood, and of how text is normalized."""
+    documents = vocabulary.documents
+    path = next((one for one in (SENTENCEPIECE, _SPIECE) if one in documents), None)
+    if path is None:
+        vocabulary.missing(_SPIECE)
+    data = documents.read(path)
+    told = read_normalizer(data, path)
+    if told.merges:
+        return vocabulary.sentencepiece()
+    further: Metadata = {
+        "tokenizer.ggml.add_space_prefix": Value("bool", told.adds_prefix),
+        "tokenizer.ggml.remove_extra_whitespaces": Value("bool", told.removes_blanks),
+    }
+    if told.table:
+        further["tokenizer.ggml.precompiled_charsmap"] = Values("u8", list(told.table))
+    return vocabulary.likely_pieces(read_pieces(data, path), further)
+
+
 def _phi3(vocabulary: Vocabulary) -> Metadata:
     """Return the keys of Phi-3, or of Phi-4, which merges bytes."""
     told = vocabulary.documents.parse(TOKENIZER_CONFIG)
@@ -206,10 +242,13 @@ WAYS: Final[Mapping[str, Callable[[Vocabulary], Metadata]]] = MappingProxyType(
         "glm4": _glm4,
         "hunyuan": _hunyuan,
         "llama": _llama,
+        "modern-bert": _modern_bert,
         "nemotron": _nemotron,
         "phi3": _phi3,
         "qwen": _qwen,
+        "roberta": _roberta,
         "sentencepiece": Vocabulary.sentencepiece,
+        "t5": _t5,
         "wordpiece": Vocabulary.word_pieces,
     }
 )

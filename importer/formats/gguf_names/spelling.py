@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 _TABLE: Final = "architectures.toml"
 _BLOCK: Final = re.compile(r"(?<![\w.])((?:enc\.|dec\.)?blk\.)(\d+)\.")
+_NUMBER: Final = re.compile(r"(?<=\.)\d+(?=\.)")
 _ENDINGS: Final = ("weight", "bias")
 LAYER: Final = "blk.N."
 
@@ -112,6 +113,9 @@ class Spelling:
         found = self._in_layer.match(name)
         block = int(found[1]) if found is not None else None
         text = name if found is None else self.layers + name[found.end() :]
+        if not self.layers and (found := _NUMBER.search(name)) is not None:
+            block = int(found[0])
+            text = f"{name[: found.start()]}N{name[found.end() :]}"
         for expert, one in ((None, text), *_of_experts(text)):
             if one in self.keys:
                 return Placed(Key.parse(self.keys[one])._replace(block=block), expert)
@@ -166,7 +170,7 @@ def architectures() -> tuple[str, ...]:
 
 def _of_experts(name: str) -> Iterator[tuple[int, str]]:
     """Yield the name for each number in it that may be an expert's, with E in its place."""
-    for found in re.finditer(r"(?<=\.)\d+(?=\.)", name):
+    for found in _NUMBER.finditer(name):
         yield int(found[0]), f"{name[: found.start()]}E{name[found.end() :]}"
 
 

@@ -259,24 +259,26 @@ def vocabulary_of(kind):
     }
 
 
-def pieces():
+def pieces(trainer=None):
     """A model of SentencePiece: control, bytes, and a few words."""
     found = [("<unk>", 0.0, 2), ("<s>", 0.0, 3), ("</s>", 0.0, 3)]
     found += [(f"<0x{byte:02X}>", 0.0, 6) for byte in range(256)]
     words = ["\u2581", "a", "b", "\u2581a", "ab", "é", "日本"]
     found += [(word, -float(rank), 1) for rank, word in enumerate(words)]
     found += [("<mine>", 0.0, 4), ("<none>", 0.0, 5)]
-    trainer = _field(2, b"\x18\x02\x98\x02\x01")  # BPE, with bytes for what is not there
-    return b"".join(_field(1, _piece(*one)) for one in found) + trainer
+    if trainer is None:
+        trainer = field(2, b"\x18\x02\x98\x02\x01")  # BPE, with bytes for what is not there
+    return b"".join(field(1, _piece(*one)) for one in found) + trainer
 
 
 def _piece(text, score, kind):
     score = b"\x15" + struct.pack("<f", score) if score else b""
     kind = b"" if kind == 1 else b"\x18" + bytes([kind])
-    return _field(1, text.encode()) + score + kind
+    return field(1, text.encode()) + score + kind
 
 
-def _field(number, data):
+def field(number, data):
+    """A field of a message of protobuf that has a length."""
     assert len(data) < 1 << 14
     length = (
         bytes([len(data)])
