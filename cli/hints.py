@@ -123,7 +123,7 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "E_QUANT_DTYPE": "Keep the tensor: `--rule 'NAME=keep'`",
         "E_QUANT_FORMAT": "Import the checkpoint that it was made of, or have the program that "
         "quantized it save decoded weights",
-        "E_QUANT_GROUP": "Leave the group size out to take the usual one",
+        "E_QUANT_GROUP": "Omit the group size to use the type's default",
         "E_QUANT_KEEP": "Leave `-q` out",
         "E_QUANT_NONFINITE": "Keep the tensor (`--rule '{tensor}=keep'`), or pass "
         "`--allow-nonfinite`",

@@ -40,7 +40,7 @@ PEERS: Final[Mapping[str, str]] = MappingProxyType(
         **dict.fromkeys(("mv", "move", "rename"), "`ingot cp OLD NEW`, then `ingot rm OLD`"),
         **dict.fromkeys(
             ("restore", "undelete", "undo", "history"),
-            "`ingot list --history` shows what names stood for, `ingot cp NAME@ID NAME` "
+            "`ingot list --history` shows former versions, `ingot cp NAME@ID NAME` "
             "brings it back",
         ),
         **dict.fromkeys(("du", "usage", "disk"), "`ingot df`"),

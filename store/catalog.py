@@ -162,12 +162,11 @@ class Catalog:
         self.find(name)
 
     def check_free(self, name: ModelName) -> None:
-        """Raise UsageError where `name` stands for a model."""
+        """Raise UsageError where a model has this name already."""
         there = self.find(name)
         if there is not None:
             raise UsageError(
-                f"`{name}` stands for a model already, {there.digest.short}, expected a name "
-                "that is free",
+                f"`{name}` already exists ({there.digest.short}), expected a new name",
                 code="E_NAME_TAKEN",
             )
 

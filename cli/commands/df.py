@@ -1,4 +1,4 @@
-"""`ingot df`: what takes the room, and what would give it back."""
+"""`ingot df`: disk usage, and what would free it."""
 
 from __future__ import annotations
 

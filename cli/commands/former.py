@@ -140,4 +140,4 @@ def list_former(pattern: str, store: Store, *, json: bool) -> None:
     if rows:
         talk("`ingot cp NAME@ID NAME` brings one back, until `ingot gc`")
     elif not pattern:
-        talk("no name stood for anything else since the last `ingot gc`")
+        talk("no name has a former version since the last `ingot gc`")

@@ -21,7 +21,7 @@ def gc(
         list[str] | None,
         typer.Option(
             metavar="HOST",
-            help="Take the writers on this host for dead, in a store that several hosts share.",
+            help="Treat the writers on this host as dead, in a store that several hosts share.",
         ),
     ] = None,
     wait: Annotated[
@@ -34,7 +34,7 @@ def gc(
     store: StoreOpt = None,
     json: JsonOpt = False,
 ) -> None:
-    """Free the blobs that no model names, and what killed imports left behind.
+    """Delete unreferenced blobs, and what interrupted imports left behind.
 
     Example: ingot gc --dry-run
     """

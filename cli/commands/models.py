@@ -32,7 +32,7 @@ def list_models(
         ),
     ] = "",
     history: Annotated[
-        bool, typer.Option("--history", help="List what names stood for before, until gc.")
+        bool, typer.Option("--history", help="List former versions, which are kept until gc.")
     ] = False,
     names: Annotated[
         bool, typer.Option("--names", help="Print only the names, one in a line.")
@@ -205,8 +205,9 @@ def remove_models(
         out_json("rm", {"removed": [str(name) for name in removed], "to_free": freed})
         return
     if free:
-        blobs = count(len(free), "blob")
-        talk(f"{size(nbytes)} in {blobs} became free; `ingot gc` removes them")
+        blobs = f"{count(len(free), 'blob')} ({size(nbytes)})"
+        verb, them = ("are", "them") if len(free) > 1 else ("is", "it")
+        talk(f"{blobs} {verb} no longer referenced; `ingot gc` deletes {them}")
     out(f"deleted '{name}'" for name in removed)
 
 

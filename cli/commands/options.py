@@ -31,7 +31,7 @@ StoreOpt = Annotated[
         "--store",
         metavar="DIR",
         envvar=STORE_VARIABLE,
-        help="The store, instead of ~/.models; the variable INGOT_STORE names one, too.",
+        help="The store directory; by default ~/.models, or $INGOT_STORE.",
         rich_help_panel=COMMON,
         show_default=False,
     ),
@@ -83,10 +83,10 @@ ProgressOpt = Annotated[
 ]
 InitOpt = Annotated[
     bool,
-    typer.Option("--init", help="Make a store even of a directory that holds something else."),
+    typer.Option("--init", help="Allow a store in a directory that is not empty."),
 ]
 NoClobberOpt = Annotated[
-    bool, typer.Option("--no-clobber", help="Fail if the name stands for a model already.")
+    bool, typer.Option("--no-clobber", help="Fail if the name already exists.")
 ]
 NoFsyncOpt = Annotated[bool, typer.Option("--no-fsync", hidden=True)]
 

@@ -53,7 +53,7 @@ def push(
     store: StoreOpt = None,
     json: JsonOpt = False,
 ) -> None:
-    """Send a model to a registry; what is there does not move.
+    """Push a model to a registry; blobs that it already has are skipped.
 
     Credentials are those of `docker login`.
 
@@ -123,7 +123,7 @@ def pull(
     store: StoreOpt = None,
     json: JsonOpt = False,
 ) -> None:
-    """Fetch a model from a registry; what the store has does not move.
+    """Pull a model from a registry; blobs that the store already has are skipped.
 
     Credentials are those of `docker login`.
 

@@ -56,7 +56,7 @@ def show(
     ] = False,
     metadata: Annotated[
         bool,
-        typer.Option("--metadata", help="Print only what files of weights say of themselves."),
+        typer.Option("--metadata", help="Print only the metadata of the weight files."),
     ] = False,
     config: Annotated[bool, typer.Option("--config", help="Print only config.json.")] = False,
     license_: Annotated[
@@ -87,7 +87,7 @@ def show(
     store: StoreOpt = None,
     json: JsonOpt = False,
 ) -> None:
-    """Show what a model is made of, one of ours or one of Ollama's.
+    """Show a model's details, also of a model that Ollama wrote.
 
     Example: ingot show llama --tensors '*.mlp.*'
     Example: ingot show llama --html llama.html

@@ -65,8 +65,8 @@ def _modelfile(store: Store, model: Description) -> list[str]:
 
     lines = modelfile_lines(store, model.name, model.config, model.manifest.layers)
     head = (
-        f"# Modelfile of {model.name}: `ingot create NAME -f FILE` makes the same model of it,",
-        "# and with other lines another one, whose weights are the same blobs.",
+        f"# Modelfile of {model.name}: `ingot create NAME -f FILE` recreates this model;",
+        "# edit it to make a variant that shares the blobs of its weights.",
         "",
     )
     return ["\n".join((*head, *lines))]

@@ -54,7 +54,7 @@ def sync(
     store: StoreOpt = None,
     json: JsonOpt = False,
 ) -> None:
-    """Make the models that a list has and the store lacks, or has otherwise.
+    """Create the models that a file lists and that are missing or differ.
 
     A list is a TOML file with a table for each model: [[model]] with name, source, and what
     `ingot create` takes: revision, variant, quantize, group_size, recipe, rules, embedding,

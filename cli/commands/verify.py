@@ -78,7 +78,7 @@ def verify(
     store: StoreOpt = None,
     json: JsonOpt = False,
 ) -> None:
-    """Compare everything that the store claims with its bytes.
+    """Check every manifest and blob against its digest.
 
     Changes nothing without --repair. Ends with exit code 5 when there are findings, with
     --repair when some remain.
@@ -218,7 +218,7 @@ def _print(
     lines.append(summary)
     out(fitted(lines))
     if report.findings and done is None:
-        talk("`ingot verify --repair` makes what is damaged again, from its source")
+        talk("`ingot verify --repair` rebuilds what is damaged from its source")
 
 
 def _advice(made: Provenance) -> str:

@@ -221,7 +221,7 @@ def provenance(model: Description) -> Iterator[tuple[str, str]]:
     if model.declared_dtype is not None:
         yield "config.json says", printable(model.declared_dtype)
     if record.encoder is not None:
-        yield "Revision of the encoder", str(record.encoder)
+        yield "Version of ingot's encoder", str(record.encoder)
     yield "Manifest", str(model.stored.digest)
 
 

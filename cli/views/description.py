@@ -123,7 +123,7 @@ def _shares(shares: tuple[Share, ...]) -> list[tuple[str, ...]]:
 
 def _storage(model: Description) -> Iterator[tuple[str, str]]:
     yield "size", f"{size(model.size)} in {len(set(model.manifest.blobs))} blobs"
-    yield "own", f"{size(model.sharing.own)}, which no other model needs"
+    yield "own", f"{size(model.sharing.own)}, used by no other model"
     yield "shared", f"{size(model.sharing.shared)} with {_partners(model)}"
     yield "digest", model.stored.digest.short
 

@@ -32,7 +32,7 @@ def imatrix_lines(output: Path, sequences: Sequences, measured: Measured) -> Ite
         names = ", ".join(map(printable, measured.left_out[:_SHOWN]))
         more = len(measured.left_out) - _SHOWN
         rest = f" and {more:,} more" if more > 0 else ""
-        yield f"no matrix that a linear layer used: {names}{rest}"
+        yield f"not measured, since no linear layer uses them: {names}{rest}"
 
 
 def imatrix_document(
@@ -67,9 +67,9 @@ def eval_lines(names: tuple[str, str], found: Comparison) -> Iterator[str]:
     if found.divergence is not None:
         divergence = found.divergence
         rows.append(("KL divergence, mean", "", "", f"{divergence.mean:.6f}"))
-        rows.append(("KL divergence, 99 of 100 below", "", "", f"{divergence.high:.6f}"))
+        rows.append(("KL divergence, 99th percentile", "", "", f"{divergence.high:.6f}"))
     if found.agreement is not None:
-        rows.append(("same most probable token", "", "", f"{100 * found.agreement:.2f}%"))
+        rows.append(("top-1 agreement", "", "", f"{100 * found.agreement:.2f}%"))
     if found.embedding is not None:
         rows += _cosine_rows("embedding", found.embedding)
     rows += _cosine_rows("last hidden state", found.hidden)

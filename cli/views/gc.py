@@ -36,12 +36,12 @@ def gc_lines(plan: GcPlan, owners: Sequence[Partner], *, would: bool) -> list[st
     if plan.quarantined:
         parts.append(f"{len(plan.quarantined)} from quarantine")
     if plan.former:
-        parts.append(f"{len(plan.former)} of history")
+        parts.append(count(len(plan.former), "former version"))
     verb = "would free" if would else "freed"
     lines.append(f"{verb} {size(plan.nbytes)}: {', '.join(parts)}")
-    lines += [f"  {size(one.nbytes)} of what {one.name} stood for" for one in owners[:_NAMED]]
+    lines += [f"  {size(one.nbytes)} of former {one.name}" for one in owners[:_NAMED]]
     if len(owners) > _NAMED:
-        lines.append(f"  and of what {count(len(owners) - _NAMED, 'other name')} stood for")
+        lines.append(f"  and of {count(len(owners) - _NAMED, 'other name')}")
     return lines
 
 

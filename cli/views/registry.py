@@ -25,7 +25,7 @@ def push_lines(done: Pushed) -> Iterator[str]:
 def push_summary(done: Pushed) -> Iterator[str]:
     """Yield what a push did."""
     mounted = f", mounted {_amount(done.mounted)}" if done.mounted.blobs else ""
-    yield f"pushed {_amount(done.moved)}{mounted}; {_amount(done.present)} were there"
+    yield f"pushed {_amount(done.moved)}{mounted}; {_amount(done.present)} already present"
     if not done.is_new:
         yield f"{done.reference} is unchanged"
 
@@ -52,7 +52,7 @@ def pull_lines(done: Pulled) -> Iterator[str]:
 
 def pull_summary(done: Pulled) -> Iterator[str]:
     """Yield what a pull did."""
-    yield f"pulled {_amount(done.moved)}; {_amount(done.present)} were there"
+    yield f"pulled {_amount(done.moved)}; {_amount(done.present)} already present"
     yield from _replaced(done.name, done.digest, done.replaced)
 
 
@@ -98,7 +98,7 @@ def load_document(done: Sequence[Loaded]) -> dict[str, object]:
 def load_summary(done: Sequence[Loaded]) -> Iterator[str]:
     """Yield what loading did."""
     for one in done:
-        yield f"loaded {_amount(one.moved)}; {_amount(one.present)} were there"
+        yield f"loaded {_amount(one.moved)}; {_amount(one.present)} already present"
         yield from _replaced(one.name, one.digest, one.replaced)
 
 

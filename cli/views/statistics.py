@@ -118,10 +118,10 @@ def _against(
         return
     yield "source", str(at_source.source)
     if (found := quality.deviation) is None:
-        yield "against it", "values that are not finite"
+        yield "compared", "values that are not finite"
         return
     error = f"largest error {found.max_err:.4g}, relative RMSE {found.rmse:.5f}"
-    yield "against it", f"{found.sqnr:.2f} dB, {error}, cosine {found.cosine:.6f}"
+    yield "compared", f"{found.sqnr:.2f} dB, {error}, cosine {found.cosine:.6f}"
     yield "clipped", _part(found.clipped, found.elements)
     yield "became zero", _part(found.zeroed, found.elements)
 

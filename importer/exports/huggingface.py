@@ -47,7 +47,7 @@ class HuggingFace:
         """Return a cast of every float where a dtype is asked for; else keep everything."""
         if asked.quantize or asked.group_size or asked.recipe:
             raise UsageError(
-                "the format hf has plain floats and no types of the store", code="E_EXPORT_TYPE"
+                "the format hf holds plain floats and cannot be quantized", code="E_EXPORT_TYPE"
             )
         options = parse_options(None if asked.dtype is None else asked.dtype.lower())
         return QuantizeOptions(options.target, base=options.base, stacked=False)

@@ -88,7 +88,10 @@ def recipe_of(quantize: str | None, recipe: str | None) -> str:
         UsageError: a type is asked for, too.
     """
     if quantize is not None:
-        message = f"`{printable(quantize)}` is one type for all, and a size has types chosen"
+        message = (
+            f"`{printable(quantize)}` cannot be combined with a target size, which chooses "
+            "the types"
+        )
         raise UsageError(message, code="E_BUDGET_TYPE")
     return recipe or PRESET
 

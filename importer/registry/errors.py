@@ -162,7 +162,7 @@ def refused(
         return NotFoundError(
             f"the registry `{host}` has no {what}: {why}",
             code="E_REGISTRY_NOT_FOUND",
-            hint="Check host, namespace, model and tag; a private repository wants a login",
+            hint="Check host, namespace, model and tag; a private repository needs a login",
         )
     return NetworkError(
         f"the registry `{host}` refuses {what}: {why}",

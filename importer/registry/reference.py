@@ -81,7 +81,7 @@ class Reference:
         if host != DEFAULT_HOST and found.repository != found.repository.lower():
             raise UsageError(
                 f"repository `{found.repository}` has capital letters, which registries "
-                "do not admit",
+                "do not allow",
                 code="E_NAME",
                 hint=f"Name it `{host}/{found.repository.lower()}`",
             )

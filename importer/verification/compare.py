@@ -190,7 +190,9 @@ class _Comparer:
                     message = self.error_bounds.look(chunks)
                 else:
                     same = chunks.is_same(self.runtime)
-                    message = None if same else f"differs from the source after {chunks.place}"
+                    message = (
+                        None if same else f"differs from the source at or after {chunks.place}"
+                    )
                 if message is not None:
                     wrong.add(subject)
                     yield subject, message

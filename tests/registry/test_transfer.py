@@ -80,7 +80,7 @@ def test_a_name_that_is_taken_is_left_alone_if_that_is_asked(registry, store, tm
     before = digest_in(other, "p")
     registry.forget()
 
-    assert "stands for a model already" in pulled(registry, other, "--no-clobber").failed(2)
+    assert "already exists" in pulled(registry, other, "--no-clobber").failed(2)
 
     assert registry.requests == []
     assert digest_in(other, "p") == before
@@ -97,7 +97,7 @@ def test_a_name_that_is_taken_while_blobs_come_is_left_alone(registry, store, mo
 
     monkeypatch.setattr(pull, "lacking", take_it)
 
-    assert "stands for a model already" in pulled(registry, store, "--no-clobber").failed(2)
+    assert "already exists" in pulled(registry, store, "--no-clobber").failed(2)
 
     assert digest_in(store, "p") in taken[0].stdout
 

@@ -68,7 +68,7 @@ def test_language_models_have_perplexity_and_divergence():
 
     assert "perplexity|10.0000|11.0000|+10.00%" in lines
     assert "KL divergence, mean|0.100000" in lines
-    assert "same most probable token|75.00%" in lines
+    assert "top-1 agreement|75.00%" in lines
     assert not any("embedding" in line for line in lines)
 
 

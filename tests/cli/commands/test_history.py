@@ -99,7 +99,7 @@ def test_gc_says_that_it_empties_history(replaced):
     assert plan["history"] == [{"name": "kept:latest", "digest": f"sha256:{before}"}]
     assert ids(replaced) == [before]
 
-    assert "1 of history" in run("gc", "--yes", store=replaced).succeeded().stdout
+    assert "1 former version" in run("gc", "--yes", store=replaced).succeeded().stdout
 
     assert ids(replaced) == []
     run("cp", f"kept@{before}", "kept", store=replaced).failed(9)
@@ -214,6 +214,6 @@ def test_cp_replaces_nothing_when_it_must_not(filled):
 
     text = run("cp", "moe:v1", "kept", "--no-clobber", store=filled).failed(2)
 
-    assert "`kept:latest` stands for a model already" in text
+    assert "`kept:latest` already exists" in text
     assert now(filled, "kept") == before
     run("cp", "moe:v1", "free", "--no-clobber", store=filled).succeeded()

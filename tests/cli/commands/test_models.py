@@ -245,7 +245,9 @@ def test_rm_takes_globs_and_says_what_became_free(filled):
     both = run("rm", "kept*", store=filled).succeeded()
 
     assert both.stdout == "deleted 'kept:backup'\ndeleted 'kept:latest'\n"
-    assert both.stderr == "169 KB in 29 blobs became free; `ingot gc` removes them\n"
+    assert (
+        both.stderr == "29 blobs (169 KB) are no longer referenced; `ingot gc` deletes them\n"
+    )
     assert names(filled) == ["moe:v1"]
 
 

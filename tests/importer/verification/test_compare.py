@@ -87,7 +87,9 @@ def test_a_byte_that_differs_is_found(store, source, place):
     data[place] ^= 1
     overwrite(source, {**TENSORS, "a.weight": ("F32", (4,), bytes(data))})
 
-    assert findings(store, source) == [("a.weight", "differs from the source after element 0")]
+    assert findings(store, source) == [
+        ("a.weight", "differs from the source at or after element 0")
+    ]
 
 
 def test_a_difference_is_told_to_the_chunk(store, tmp_path):
@@ -98,7 +100,7 @@ def test_a_difference_is_told_to_the_chunk(store, tmp_path):
     overwrite(source, {"w": ("U8", (3 << 20,), bytes(data))})
 
     assert findings(store, source) == [
-        ("w", f"differs from the source after element {2 << 20}")
+        ("w", f"differs from the source at or after element {2 << 20}")
     ]
 
 
@@ -145,7 +147,9 @@ def test_a_rotten_blob_is_found(store, source):
     path.chmod(0o600)
     path.write_bytes(path.read_bytes()[:-1] + b"X")
 
-    assert findings(store, source) == [("a.weight", "differs from the source after element 0")]
+    assert findings(store, source) == [
+        ("a.weight", "differs from the source at or after element 0")
+    ]
     assert result.replaced is None
 
 
@@ -366,7 +370,9 @@ def test_a_quantized_tensor_of_another_source_differs(store, tmp_path):
     values = bytes(128) + source["a.weight"][2][128:]
     overwrite(made, {"a.weight": ("F32", (4, 64), values)})
 
-    assert findings(store, made) == [("a.weight", "differs from the source after element 0")]
+    assert findings(store, made) == [
+        ("a.weight", "differs from the source at or after element 0")
+    ]
 
 
 def test_a_tensor_that_is_not_of_its_recipes_type_is_a_finding(store, tmp_path):
@@ -437,7 +443,7 @@ def test_a_blob_that_cannot_be_read_is_a_finding_and_the_others_are_compared(
         told = findings(store, source)
 
     assert ("a.weight", f"`{store.blobs.path(bad)}`: Input/output error (EIO)") in told
-    assert ("b.weight", "differs from the source after element 0") in told
+    assert ("b.weight", "differs from the source at or after element 0") in told
 
 
 def test_a_source_that_cannot_be_opened_is_an_error(store, source, monkeypatch):
