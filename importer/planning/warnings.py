@@ -11,7 +11,6 @@ from importer.recipes.recipe import Recipe
 from importer.sources.file_metadata import fits_record
 from importer.sources.inventory import Inventory
 from importer.sources.parameters import ACTIVATIONS
-from importer.sources.selection import PIPELINE_INDEXES
 from store import limits
 from store.tensorfile import LENGTH_BYTES
 
@@ -25,7 +24,6 @@ def warnings_of(
 ) -> Iterator[str]:
     """Yield a sentence for each thing that may surprise: notes, misfits, what is lost twice."""
     yield from inventory.notes
-    yield from _unrelated(inventory)
     if not fits_record(inventory.metadata) and not inventory.is_apart:
         yield "what the files of weights say about themselves is too much to be kept"
     plans = [plan for blob in blobs for plan in blob.tensors]
@@ -73,16 +71,3 @@ def warnings_of(
     if empty:
         more = f" and {len(empty) - 1} more" if len(empty) > 1 else ""
         yield f"tensor `{empty[0]}`{more} has no elements"
-
-
-def _unrelated(inventory: Inventory) -> Iterator[str]:
-    """Yield what is odd about directories that are models of their own, with no index."""
-    parts = inventory.components
-    if len(parts) < 2 or any(inventory.file(index) is not None for index in PIPELINE_INDEXES):  # noqa: PLR2004 - two
-        return
-    if all(inventory.configs.get(part, {}).get("architectures") for part in parts):
-        yield (
-            f"`{parts[0]}` and `{parts[1]}` have a config.json each, and no model_index.json "
-            f"says that they are parts of one model: to import one, name `{parts[0]}` as the "
-            "source"
-        )

@@ -206,19 +206,6 @@ def test_a_result_that_is_larger_than_what_was_quantized_is_noted(store):
     assert "larger than the source" not in again
 
 
-def test_directories_of_two_models_are_a_warning(store, tmp_path):
-    for part in ("a", "b"):
-        model(tmp_path / "two" / part)
-        write(tmp_path / "two" / part, {"config.json": {"architectures": ["X"]}})
-
-    told = run("create", "m", tmp_path / "two", store=store).succeeded().stderr
-
-    assert "warning: `a` and `b` have a config.json each" in told
-    write(tmp_path / "two", {"model_index.json": {"_class_name": "P"}})
-    told = run("create", "m", tmp_path / "two", store=store).succeeded().stderr
-    assert "config.json each" not in told
-
-
 def test_an_importance_matrix_without_a_type_is_refused(store):
     told = run("create", "m", LLAMA, "--imatrix", "no.safetensors", store=store).failed(2)
 
