@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO_STORE := $(VENV)/demo-store
 
-.PHONY: demo check lint test docs man schemas soak zoo clients browser bench bench-codecs clean
+.PHONY: demo check lint test docs man schemas soak zoo judged clients browser bench bench-codecs clean
 
 demo: $(VENV)/.run
 	rm -rf $(DEMO_STORE)
@@ -69,8 +69,19 @@ zoo: $(VENV)/.run .venv-zoo/.made
 	.venv-zoo/bin/python tests/zoo/check_ggml.py
 	.venv-zoo/bin/python tests/zoo/check_scaled.py
 	.venv-zoo/bin/python tests/zoo/check_onnx.py
+	.venv-zoo/bin/python -W ignore tests/zoo/check_pytorch.py
 	.venv-zoo/bin/python tests/zoo/check_uqff.py
 	.venv-zoo/bin/python tests/zoo/check_evaluation.py
+	test -z "$(LLAMA_CPP)" || .venv-zoo/bin/python tests/zoo/check_gguf.py $(LLAMA_CPP)
+	test -z "$(PACKED)" || $(BIN)/python tests/zoo/check_packed.py $(PACKED)
+
+# The same, and the table of docs/formats/judged.md of what they found. With the directory of
+# llama.cpp's converter in LLAMA_CPP, and what make_packed.py wrote in PACKED, these rows, too.
+judged:
+	rm -f .judged
+	INGOT_JUDGED=$(CURDIR)/.judged $(MAKE) zoo clients
+	$(BIN)/python tests/zoo/judged.py .judged
+	rm -f .judged
 
 .venv-zoo/.made: tests/zoo/requirements.txt
 	test -x .venv-zoo/bin/python || $(PYTHON) -m venv .venv-zoo

@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.clients import gguf, mlx_in, models, pipelines, reference, uqff
 from tests.importer.exports.exporting import arrays, tree
+from tests.zoo.judged import JudgedRow, million, note, versions
 
 ROW = "{:18}{:30}{:>8}{:>8}{:>12}  {}"
 PROGRAMS = (
@@ -194,6 +195,7 @@ def main():
     print(", ".join(f"{name} {version(name)}" for name in PROGRAMS))
     print(ROW.format("MODEL", "WAY", "ARRAYS", "DIFFER", "LOGITS", ""))
     failures = 0
+    of_mlx: list[Row] = []
     for name in asked.only or names:
         place = root / name
         ingot = Ingot(shlex.split(asked.command), root / "store")
@@ -205,11 +207,24 @@ def main():
             print(row, flush=True)
             is_theirs = any(" itself" in one for one in row.problems)
             failures += bool(row.differ or (row.problems and not is_theirs))
+            if name in models.ARCHITECTURES and row.way.startswith("mlx"):
+                of_mlx.append(row)
         if not asked.keep:
             shutil.rmtree(place, ignore_errors=True)
     if not asked.keep:
         shutil.rmtree(root, ignore_errors=True)
     print(f"{failures} failures")
+    if of_mlx and not asked.only:
+        note(
+            JudgedRow(
+                "safetensors",
+                f"MLX triplets: {', '.join(MLX_WAYS)}",
+                f"{versions('mlx-lm', 'mlx')} and FFAI's layout",
+                "the arrays that went in, out again as `mlx` and `hf`, and imported again",
+                f"{len(of_mlx)} rows, {million(sum(row.arrays for row in of_mlx))} arrays",
+                sum(row.differ for row in of_mlx),
+            )
+        )
     return min(failures, 1)
 
 

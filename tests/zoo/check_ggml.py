@@ -25,6 +25,7 @@ from tests.importer.codecs.libggml import (
     shipped_library,
     weights_like,
 )
+from tests.zoo.judged import JudgedRow, million, note
 
 VALUES: Final = 1 << 21
 """That are compared of each kind of blocks."""
@@ -65,7 +66,7 @@ def main() -> int:
     library = LibGgml(parser.parse_args().library or shipped_library())
     rng = np.random.default_rng(0)
     print(f"libggml {library.version}: values, and how many differ")
-    total = 0
+    total = compared = kinds = 0
     for kind in BLOCK_TYPES:
         if kind.name in WITHOUT_DECODER or not library.has(kind):
             print(f"{kind.name:8} the library does not decode it")
@@ -82,6 +83,18 @@ def main() -> int:
         found = sum(differing(kind, blocks, library) for blocks in all_blocks)
         print(f"{kind.name:8} {values:10} {found:6}", flush=True)
         total += found
+        compared += values
+        kinds += 1
+    note(
+        JudgedRow(
+            "GGUF",
+            f"{kinds} types of blocks",
+            f"libggml {library.version}, and any bytes",
+            "its values",
+            f"{million(compared)} values",
+            total,
+        )
+    )
     return min(total, 1)
 
 

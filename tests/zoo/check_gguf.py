@@ -37,6 +37,7 @@ from importer.sources.inventory import Inventory, read_inventory
 from importer.sources.roles import role_alone
 from tests.zoo.gguf_converter import Converter, save
 from tests.zoo.gguf_models import GGUF_MODELS
+from tests.zoo.judged import JudgedRow, million, note, versions
 
 COMPUTED = 1.3e-7
 """How far norms and A_log may be off, relative to the larger of 1 and the value."""
@@ -56,18 +57,30 @@ def main() -> int:
     parser.add_argument("--only", choices=sorted(GGUF_MODELS), metavar="NAME")
     arguments = parser.parse_args()
     converter = Converter(arguments.llama_cpp)
-    bad = 0
+    bad = count = texts = 0
     with tempfile.TemporaryDirectory() as scratch:
         for name, specimen in GGUF_MODELS.items():
             if arguments.only in {None, name}:
                 told, is_bad = check(name, specimen, Path(scratch) / name, converter)
                 print(f"{name:18} {told}", flush=True)
                 bad += is_bad
+                count += int(told.split()[0])
     if arguments.only is None:
         for path in sorted((arguments.llama_cpp / "models").glob("*.gguf")):
             told, is_bad = check_vocabulary(path)
             print(f"{path.stem:26} {told}", flush=True)
             bad += is_bad
+            texts += int(told.split()[0]) if " texts, " in told else 0
+        note(
+            JudgedRow(
+                "GGUF",
+                "F32 and Q8_0, taken apart; vocabularies",
+                "the converter of llama.cpp",
+                f"the checkpoint, logits of {versions('transformers')}, tokens of tokenizers",
+                f"{len(GGUF_MODELS)} models, {million(count)} tensors, {texts} texts",
+                bad,
+            )
+        )
     print(f"{bad} differ")
     return 1 if bad else 0
 

@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from importer.sources.inventory import read_inventory
 from tests.importer.formats.onnx.values import values
+from tests.zoo.judged import JudgedRow, million, note, versions
 from tests.zoo.onnx_judge import Judged, files
 from tests.zoo.onnx_models import make
 
@@ -26,8 +27,8 @@ SIZES = (64, 1 << 20)
 ROW = "{:44}{:>8}{:>10}{:>9}{:>10}  {}"
 
 
-def check(path: Path) -> int:
-    """Print how many arrays and weights differ, and return that."""
+def check(path: Path) -> tuple[int, int, int]:
+    """Print and return how many arrays, weights and differences of both there are."""
     judged = Judged(path)
     stored = {one.name: one for one in read_inventory(path, as_arrays=True).tensors}
     differing = len(stored.keys() ^ judged.arrays.keys())
@@ -54,7 +55,7 @@ def check(path: Path) -> int:
     print(
         ROW.format(path.name, len(stored), differing, weights, wrong, ", ".join(sorted(kinds)))
     )
-    return differing + wrong
+    return len(stored), len(judged.weights), differing + wrong
 
 
 def main() -> None:
@@ -69,7 +70,20 @@ def main() -> None:
         directory = options.keep or Path(scratch)
         if not options.files:
             make(directory)
-        sys.exit(1 if sum(map(check, options.files or files(directory))) else 0)
+        found = [check(path) for path in options.files or files(directory)]
+    arrays, weights, wrong = (sum(column) for column in zip(*found, strict=True))
+    if not options.files:
+        note(
+            JudgedRow(
+                "ONNX",
+                "raw, typed, external data, QDQ, MatMulNBits 2 to 8 bits",
+                versions("torch", "onnx", "onnxruntime"),
+                "`onnx.numpy_helper`, graphs of onnxruntime",
+                f"{len(found)} files, {million(arrays)} arrays, {weights} quantized weights",
+                wrong,
+            )
+        )
+    sys.exit(1 if wrong else 0)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from importer.sources.inventory import read_inventory
 from tests.importer.sources.schemes.decoding import digest_of
+from tests.zoo.judged import JudgedRow, note
+
+WRITERS = {
+    "gptq": "GPTQModel 7.7.0",
+    "awq": "GPTQModel 7.7.0, AutoAWQ 0.2.9",
+    "bnb": "bitsandbytes 0.50.2",
+}
+"""By what a name in golden.json begins with; tests/zoo/make_packed.py wrote with these."""
 
 
 def main() -> int:
@@ -20,6 +28,7 @@ def main() -> int:
     directory = Path(sys.argv[1])
     golden = json.loads((directory / "golden.json").read_text())
     wrong = 0
+    written: dict[str, list[tuple[str, int, int]]] = {}
     for name, expected in golden.items():
         found = {tensor.name: tensor for tensor in read_inventory(directory / name).tensors}
         packed = {tensor.name for tensor in found.values() if not tensor.is_plain}
@@ -30,7 +39,22 @@ def main() -> int:
         ]
         wrong += len(differ) + (packed != expected.keys())
         types = ", ".join(sorted({found[key].stored_as for key in expected}))
+        written.setdefault(name.partition("-")[0], []).append(
+            (types, len(expected), len(differ))
+        )
         print(f"{name:20} {len(expected)} tensors, {len(differ)} differ: {types}")
+    for scheme, rows in written.items():
+        types, counts, differing = zip(*rows, strict=True)
+        note(
+            JudgedRow(
+                "safetensors",
+                ", ".join(dict.fromkeys(types)),
+                WRITERS[scheme],
+                "its dequantize, noted when they were written",
+                f"{len(rows)} models, {sum(counts)} weights",
+                sum(differing),
+            )
+        )
     return 1 if wrong else 0
 
 

@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.check_store import check_store
 from tests.zoo.check_zoo import SHOWN, Ingot, run_checks, say
+from tests.zoo.judged import JudgedRow, million, note, versions
 from tests.zoo.make_zoo import make
 from tests.zoo.quantizable import MODELS, QUANTIZABLE
 from tests.zoo.quantized_judge import QuantizeOptions, Verdict, judge
@@ -71,7 +72,7 @@ def check_all(names: Sequence[str], root: Path, argv: Sequence[str], *, keep: bo
     of_store = [*ingot.failures, *check_store(ingot.store)]
     say(*(f"    store: {line}" for line in of_store), "")
     _say_row("checkpoints", "", "tensors", "misfits", "differ", "quantized")
-    differences = len(of_store)
+    differences, tensors = len(of_store), 0
     for way, verdicts in found.items():
         total = Verdict()
         for verdict in verdicts:
@@ -81,6 +82,17 @@ def check_all(names: Sequence[str], root: Path, argv: Sequence[str], *, keep: bo
             total.differences += verdict.differences
         _print(str(len(verdicts)), way, total, shown=0)
         differences += len(total.differences)
+        tensors += total.tensors
+    note(
+        JudgedRow(
+            "store",
+            "int4, nvfp4, mxfp8, and the recipe of Ollama",
+            "ingot",
+            f"`quantize` of {versions('mlx')}",
+            f"{len(names)} checkpoints, {len(WAYS)} ways, {million(tensors)} tensors",
+            differences,
+        )
+    )
     return differences
 
 

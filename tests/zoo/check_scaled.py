@@ -21,11 +21,21 @@ from importer.codecs.cast import Cast
 from importer.codecs.runtime import NUMPY
 from importer.sources.inventory import read_inventory
 from tests.zoo import make_scaled
+from tests.zoo.judged import JudgedRow, million, note, versions
+
+WRITERS = {
+    "ct": "compressed-tensors",
+    "gpt": "transformers",
+    "hf": "transformers",
+    "mo": "nvidia-modelopt",
+}
+"""By what the name of a model begins with."""
 
 
 def main(hidden="256"):
     """Make and compare all of them; exit 1 where a value differs."""
     wrong = 0
+    rows = {writer: [] for writer in WRITERS}
     with tempfile.TemporaryDirectory() as directory:
         make_scaled.main(directory, hidden)
         for model in sorted(Path(directory).iterdir()):
@@ -38,6 +48,19 @@ def main(hidden="256"):
                 f"{model.name}: {', '.join(kinds)}: {values:,} values, {differing or 'equal'}"
             )
             wrong += len(differing)
+            rows[model.name.partition("-")[0]].append((kinds, values, len(differing)))
+    for writer, found in rows.items():
+        kinds, values, differing = zip(*found, strict=True)
+        note(
+            JudgedRow(
+                "safetensors",
+                ", ".join(sorted(set().union(*kinds))),
+                versions(WRITERS[writer]),
+                "what it decodes",
+                f"{len(found)} model{'s' * (len(found) > 1)}, {million(sum(values))} values",
+                sum(differing),
+            )
+        )
     sys.exit(1 if wrong else 0)
 
 

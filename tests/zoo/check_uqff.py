@@ -28,6 +28,7 @@ from importer.sources.file import opened, read_bytes
 from importer.sources.inventory import read_inventory
 from tests.importer.formats.uqff.mistral import odds, quantize
 from tests.importer.formats.uqff.tiny_models import Sizes, write_model
+from tests.zoo.judged import JudgedRow, note, versions
 
 WAYS = {
     **dict.fromkeys(
@@ -100,7 +101,7 @@ def check(root, isq, kind, sizes, bound):
     is_good = layers > 0 and found <= bound and (bound > 0 or ours == theirs)
     tokens = sum(map(len, theirs)) if not bound else len(theirs)
     print(ROW.format(isq, kind, layers, tokens, f"{found:.3g}", "" if is_good else "WRONG"))
-    return is_good
+    return layers if is_good else 0
 
 
 def main():
@@ -114,8 +115,20 @@ def main():
         root = keep or Path(folder)
         rows = [(isq, *way) for isq, way in WAYS.items()]
         rows += [(isq, *EXPERTS) for isq in ("Q4_0", "Q8_0")]
-        wrong = [row for row in rows if not check(root, *row)]
-    print(f"{len(rows)} models, {len(wrong)} wrong")
+        layers = [check(root, *row) for row in rows]
+    wrong = layers.count(0)
+    print(f"{len(rows)} models, {wrong} wrong")
+    note(
+        JudgedRow(
+            "UQFF",
+            ", ".join(dict.fromkeys(row[0] for row in rows)),
+            versions("mistralrs"),
+            "the odds that it gives for the decoded model; those of MXFP4 and GGML's types, "
+            "which multiply rounded inputs, within 0.1",
+            f"{len(rows)} models, {sum(layers)} layers",
+            wrong,
+        )
+    )
     return 1 if wrong else 0
 
 

@@ -31,6 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.check_store import check_store
 from tests.zoo import float8
+from tests.zoo.judged import JudgedRow, million, note, versions
 from tests.zoo.make_zoo import ZOO, make
 from tests.zoo.readers import NAMESPACE, Checkpoint, read_source, read_stored
 
@@ -201,6 +202,16 @@ def check_all(names: Sequence[str], root: Path, argv: Sequence[str], *, keep: bo
     say(*(f"    store: {line}" for line in of_store))
     differences += len(of_store)
     say(f"{len(names)} checkpoints, {tensors} tensors, {differences} differences")
+    note(
+        JudgedRow(
+            "safetensors",
+            "plain: models, pipelines, shards, variants, FP8 blocks",
+            versions("transformers", "diffusers"),
+            "the bytes of the source, read by code that shares none with ingot's",
+            f"{len(names)} checkpoints, {million(tensors)} tensors",
+            differences,
+        )
+    )
     return differences
 
 
