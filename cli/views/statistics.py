@@ -86,7 +86,7 @@ def _measured(quality: Quality) -> dict[str, object]:
 
 def _facts(tensor: SourceTensor, found: Statistics) -> Iterator[tuple[str, str]]:
     moments, whole = found.moments, elements(tensor.shape)
-    kind = f"{tensor.stored_as} of {tensor.dtype}" if tensor.stored_as else tensor.dtype
+    kind = f"{tensor.stored_as}, from {tensor.dtype}" if tensor.stored_as else tensor.dtype
     yield "type", kind
     shape = "[" + " ".join(map(str, tensor.shape)) + "]"
     yield "shape", f"{shape}, {count(whole, 'element')}, {size(tensor.nbytes)}"

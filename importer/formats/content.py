@@ -79,7 +79,7 @@ def _text(head: bytes) -> str | None:
         return "an HTML page"
     if start.startswith(b"<?xml"):
         return "an XML document"
-    return "JSON" if start.startswith((b"{", b"[")) else "a text"
+    return "JSON" if start.startswith((b"{", b"[")) else "a text file"
 
 
 def _is_utf8(head: bytes) -> bool:

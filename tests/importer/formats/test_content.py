@@ -49,7 +49,7 @@ FILES = {
     "HTML with a byte order mark": (b"\xef\xbb\xbf<!doctype html>", "an HTML page"),
     "XML": (b'<?xml version="1.0"?><Error>', "an XML document"),
     "JSON": (json.dumps({"error": "Entry not found"}).encode(), "JSON"),
-    "words": (b"Entry not found", "a text"),
+    "words": (b"Entry not found", "a text file"),
     "zip": (zipped(), "a zip archive"),
     "tar": (tarred(), "a tar archive"),
     "gzip": (gzip.compress(b"x"), "a gzip file"),
@@ -57,7 +57,7 @@ FILES = {
     "NumPy": (array(), "a NumPy array"),
     "TensorFlow Lite": (b"\x1c\0\0\0TFL3" + bytes(9), "a TensorFlow Lite model"),
     "a program": (b"\x7fELF" + bytes(9), "a program"),
-    "a letter cut in two": ("grü".encode()[:-1] + b"", "a text"),
+    "a letter cut in two": ("grü".encode()[:-1] + b"", "a text file"),
     "Latin-1": ("grün".encode("latin-1"), None),
     "nothing known": (bytes(range(128)), None),
 }

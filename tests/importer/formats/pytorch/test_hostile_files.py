@@ -211,7 +211,7 @@ CONTENTS = {
     b"\x80\x02}.": "a pickle of Python's",
     bytes(257) + b"ustar": "a tar archive",
     b"": "an empty file",
-    b"hello": "a text",
+    b"hello": "a text file",
     b"\0\1\2": "nothing in it says",
 }
 
