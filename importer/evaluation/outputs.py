@@ -181,7 +181,8 @@ def _cosines(first: Any, second: Any) -> Iterator[float]:
             f"their hidden states are of {first.shape[-1]} and {second.shape[-1]} numbers",
             code="E_EVAL_KINDS",
         )
-    yield from torch.nn.functional.cosine_similarity(first, second, dim=-1).tolist()
+    found = torch.nn.functional.cosine_similarity(first, second, dim=-1)
+    yield from found.clamp(max=1).tolist()  # of equal vectors it is rounded to a trifle more
 
 
 def _divergence(found: list[float]) -> Divergence:

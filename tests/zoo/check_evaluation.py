@@ -2,8 +2,8 @@
 
     .venv-zoo/bin/python tests/zoo/check_evaluation.py
 
-A Llama, a Qwen3 with experts, a BERT and a GPT-2 are made here with random weights, and a
-tokenizer of letters.
+A Llama, a Qwen3 with experts, a BERT and a GPT-2 with random weights are run, interrupted,
+killed, and compared with what they cannot be compared with.
 """
 
 from __future__ import annotations
@@ -11,76 +11,24 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import torch
 from safetensors.torch import load_file
-from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import (
-    AutoModel,
-    AutoModelForCausalLM,
-    BertConfig,
-    BertModel,
-    GPT2Config,
-    GPT2LMHeadModel,
-    LlamaConfig,
-    LlamaForCausalLM,
-    PreTrainedTokenizerFast,
-    Qwen3MoeConfig,
-    Qwen3MoeForCausalLM,
-)
+from tokenizers import Tokenizer, pre_tokenizers
+from transformers import AutoModel, AutoModelForCausalLM
 
-ROOT: Final = Path(__file__).resolve().parents[2]
-TEXT: Final = "".join(f"line {n} of a text that is read\n" for n in range(40))
-CONTEXT: Final = 48
-SHAPE: Final = {
-    "vocab_size": 256,
-    "hidden_size": 64,
-    "intermediate_size": 128,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 128,
-}
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-
-def ingot(*words: object, code: int = 0) -> str:
-    """Run a command with the torch of this interpreter."""
-    argv = [sys.executable, "-m", "cli", *map(str, words)]
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
-    done = subprocess.run(argv, capture_output=True, text=True, env=environment, check=False)
-    assert done.returncode == code, (words, done.returncode, done.stderr)
-    return done.stdout if code == 0 else done.stderr
-
-
-def make(root: Path) -> dict[str, Path]:
-    """Save the models, each with a tokenizer of bytes."""
-    torch.manual_seed(0)
-    experts = {"num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
-    made = {
-        "llama": LlamaForCausalLM(LlamaConfig(**SHAPE)),
-        "moe": Qwen3MoeForCausalLM(Qwen3MoeConfig(**SHAPE, **experts, head_dim=16)),
-        "bert": BertModel(
-            BertConfig(**{key: SHAPE[key] for key in SHAPE if "key_value" not in key})
-        ),
-        "gpt2": GPT2LMHeadModel(GPT2Config(vocab_size=256, n_embd=64, n_layer=2, n_head=4)),
-    }
-    letters = Tokenizer(
-        models.BPE(vocab={chr(n): n for n in range(256)}, merges=[], unk_token="\0")
-    )
-    letters.pre_tokenizer = pre_tokenizers.Split("", "isolated")
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=letters)
-    for name, model in made.items():
-        for parameter in model.parameters():  # far enough from each other to be told apart
-            parameter.data += torch.randn_like(parameter) * 0.05
-        model.save_pretrained(root / name)
-        tokenizer.save_pretrained(root / name)
-    return {name: root / name for name in made}
+from tests.zoo.evaluated_models import CONTEXT, ROOT, TEXT, ingot, make
 
 
 def sequences(name: str) -> list[list[int]]:
@@ -139,7 +87,6 @@ def check_importance(root: Path, folder: Path, name: str) -> None:
 
 def check_resumed(root: Path, folder: Path) -> None:
     """Interrupt a measurement between two sequences; the end is the same, to the bit."""
-    sys.path.insert(0, str(ROOT))
     from importer.evaluation import importance
     from importer.evaluation.models import Setup, loaded
     from importer.evaluation.text import read_text, windows
@@ -168,12 +115,72 @@ def check_resumed(root: Path, folder: Path) -> None:
     print("an interrupted measurement ends with the same bytes")
 
 
+def check_killed(root: Path, folder: Path) -> None:
+    """Kill a measurement; the same command goes on from what it had saved."""
+    text, output = root / "long", root / "killed.imatrix"
+    text.write_text(TEXT * 40, encoding="utf-8")
+    words = ("imatrix", folder, "--text", text, "--context", CONTEXT, "--jobs", 1, "-o", output)
+    saving = "from importer.evaluation import importance; importance._SAVE_EVERY = 0.0"
+    program = f"{saving}; from cli import main; main()"
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
+    with subprocess.Popen(
+        [sys.executable, "-c", program, *map(str, words)],
+        env=environment,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        while (
+            process.poll() is None and not output.with_name(output.name + ".partial").exists()
+        ):
+            time.sleep(0.001)
+        process.kill()
+    assert process.returncode == -signal.SIGKILL, process.returncode
+    assert not output.exists()
+    document = json.loads(ingot(*words, "--json"))
+    assert 0 < document["resumed"] < document["sequences"], document
+    killed = output.read_bytes()
+    output.unlink()
+    assert json.loads(ingot(*words, "--json"))["resumed"] == 0
+    assert output.read_bytes() == killed
+    assert not list(root.glob(".killed*"))
+    print(
+        f"killed after {document['resumed']} of {document['sequences']} sequences: same bytes"
+    )
+
+
+def check_refused(root: Path, folders: dict[str, Path]) -> None:
+    """Models that cannot be compared are refused in a sentence, and no code of theirs runs."""
+    words = ("--text", root / "text")
+    said = ingot("eval", folders["llama"], folders["bert"], *words, code=4)
+    assert "language model" in said, said
+    other = root / "other"
+    shutil.copytree(folders["llama"], other)
+    tokenizer = Tokenizer.from_file(str(other / "tokenizer.json"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.save(str(other / "tokenizer.json"))
+    said = ingot("eval", folders["llama"], other, *words, code=4)
+    assert "make different tokens" in said, said
+    for path in other.glob("tokenizer*"):
+        path.unlink()
+    said = ingot("eval", folders["llama"], other, *words, code=4)
+    assert "transformers" in said, said
+    assert "Traceback" not in said, said
+    config = folders["llama"] / "config.json"
+    document = json.loads(config.read_bytes())
+    document |= {"model_type": "own", "auto_map": {"AutoConfig": "own.Config"}}
+    config.write_text(json.dumps(document), encoding="utf-8")
+    (folders["llama"] / "own.py").write_text("raise SystemExit('it ran')")
+    said = ingot("eval", folders["llama"], folders["moe"], *words, code=4)
+    assert "transformers" in said, said
+    assert "it ran" not in said, said
+    print("what cannot be compared is refused")
+
+
 def check_outputs(root: Path, folder: Path, name: str) -> None:
     """Compare `eval` with formulas on the model itself, before and after int3."""
     text, store = root / "text", ("--store", root / "store")
     words = ("--text", text, "--context", CONTEXT, "--json", *store)
     same = json.loads(ingot("eval", folder, folder, *words))
-    assert abs(same["last_hidden_state"]["mean"] - 1) < 1e-9, same
+    assert 1 - 1e-9 < same["last_hidden_state"]["mean"] <= 1, same
     if name != "gpt2":  # its matrices lie on their side
         matrix = ("--imatrix", root / f"{name}.imatrix")
         ingot("create", name, folder, "-q", "int3/32", "--recipe", "uniform", *matrix, *store)
@@ -274,16 +281,8 @@ def main() -> None:
             if name in {"llama", "moe"}:
                 check_factors(root, folder, name)
         check_resumed(root, folders["llama"])
-        said = ingot("eval", folders["llama"], folders["bert"], "--text", root / "text", code=4)
-        assert "language model" in said, said
-        config = folders["llama"] / "config.json"
-        document = json.loads(config.read_bytes())
-        document |= {"model_type": "own", "auto_map": {"AutoConfig": "own.Config"}}
-        config.write_text(json.dumps(document), encoding="utf-8")
-        (folders["llama"] / "own.py").write_text("raise SystemExit('it ran')")
-        said = ingot("eval", folders["llama"], folders["moe"], "--text", root / "text", code=4)
-        assert "transformers" in said, said
-        assert "it ran" not in said, said
+        check_killed(root, folders["llama"])
+        check_refused(root, folders)
     print("all is as it should be")
 
 
