@@ -19,8 +19,8 @@ ROOT = Path(__file__).parents[2]
 DEFAULT_RUNS = 1_000_000
 # What the store itself writes; these open a database or make directories for each input.
 RUNS = dict.fromkeys(("memo", "origin", "pins", "record", "recipe_document"), 100_000)
-# A database has pages; everything else is found in less.
-LARGEST = {"memo": 8192}
+# A database has pages; everything else is found in less, and graphs and layers in far less.
+LARGEST = {"memo": 8192, "onnx": 1024, "onnx_tensor": 512, "packed_layer": 512}
 DEFAULT_LARGEST = 4096
 # ext4 flushes a file that is written again when it is closed: from memory, the targets that
 # write a file for each input run 10 to 100 times as often.

@@ -97,14 +97,16 @@ class DequantizeLinear:
         if not len(elements):
             return b""
         data = read_section(self.codes, arrays[0], shape, elements, runtime)
-        codes = reference.codes(data, self.codes.value_dtype)
+        codes = reference.codes(data, self.codes.value_dtype)[: len(elements)]
         scale_shape, some = self.scale_shape(shape), self._scales(shape, elements)
         aside = [
             read_section(decoder, array, scale_shape, some, runtime)
             for decoder, array in zip(self._aside, arrays[1:], strict=True)
         ]
         scale: Numbers = reference.scales(aside[0], self.scale.value_dtype)
-        zero = reference.codes(aside[1], self.zero.value_dtype) if self.zero else None
+        zero = None
+        if self.zero:
+            zero = reference.codes(aside[1], self.zero.value_dtype)[: len(some)]
         if self.axis is not None:
             codes, (scale, zero) = self._aligned(codes, (scale, zero), shape, elements)
         values = reference.dequantize(codes, zero, scale, self.value_dtype)
