@@ -126,9 +126,11 @@ def read_tensor(reader: Reader, span: Span, name: str = "") -> Tensor:
     if len(there) + location > 1:
         shown = ", ".join(["external data"] * location + there)
         malformed(where, f"its data is in several places: {shown}", "E_ONNX_TENSOR")
+    outside = found.get("external_data", ())
     if location:
-        entries = _entries(reader, found.get("external_data", ()))
-        return tensor._replace(external=_external(where, entries))
+        return tensor._replace(external=_external(where, _entries(reader, outside)))
+    for value in outside:
+        reader.check(value)
     return _with_data(reader, where, tensor, found)
 
 

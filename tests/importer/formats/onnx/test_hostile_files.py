@@ -104,6 +104,11 @@ WIRE = {
         3,
         "6 bytes",
     ),
+    "broken external data that nothing is read of": (
+        model(tensor(more=field(13, b"\xff" * 7 + b"\0"))),
+        3,
+        "a field numbered",
+    ),
     "broken training": (GOOD + field(20, field(1, b"\x0a")), 3, "in the middle"),
     "a broken function": (GOOD + field(25, field(7, b"\x0a")), 3, "in the middle"),
 }
