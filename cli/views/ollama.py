@@ -65,7 +65,7 @@ def warning(found: RunsIn | None) -> str | None:
         return None
     unique = list(dict.fromkeys(_HELP[what] for what in kinds if _HELP[what]))
     why = "; ".join(_why(*obstacle) for obstacle in found.obstacles)
-    return f"no Ollama runs this: {why}" + (f" ({'; '.join(unique)})" if unique else "")
+    return f"Ollama cannot run this: {why}" + (f" ({'; '.join(unique)})" if unique else "")
 
 
 def document(found: RunsIn | None) -> dict[str, object] | None:
@@ -80,7 +80,7 @@ def _why(obstacle: Obstacle, what: str) -> str:
     what = printable(what)
     match obstacle:
         case Obstacle.TYPE:
-            return f"its runner has no {what}"
+            return f"its runner does not support {what}"
         case Obstacle.PACKED:
             return f"its loader of {what} wants experts stacked"
         case Obstacle.PREQUANTIZED:

@@ -256,7 +256,8 @@ def with_group_size(spec: QuantSpec, group_size: int) -> QuantSpec:
     """
     sizes = GROUP_SIZES[spec.mode]
     if group_size not in sizes:
-        known = " or ".join(map(str, sizes))
+        *others, last = map(str, sizes)
+        known = f"{', '.join(others)} or {last}" if others else last
         raise UsageError(
             f"{spec.name} in groups of {group_size}, expected {known}", code="E_QUANT_GROUP"
         )

@@ -153,7 +153,7 @@ class Rebuilder:
             self._note_reason(model, str(error))
             return
         if not requests:
-            self._note_reason(model, "nothing tells where it was made from")
+            self._note_reason(model, "its source was not recorded")
         for request in requests:
             lacking = list(self._lacking(model))
             if not lacking:

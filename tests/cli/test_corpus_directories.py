@@ -253,4 +253,4 @@ def test_a_real_model_is_none_of_these(judge):
     outcome = judge.accepted(MODELS / "tiny-pipeline")
 
     (told,) = json.loads(outcome.stdout)["warnings"]
-    assert told.startswith("no Ollama runs this: it makes no images")
+    assert told.startswith("Ollama cannot run this: it makes no images")

@@ -420,6 +420,6 @@ def test_the_plan_of_a_gguf_file_shows_its_types(store, tmp_path):
     assert "Q4_0          1       36\n" in shown
     assert "kept whole, as a GGUF model:\n  x.gguf    model    " in shown
     assert "files kept:\n  README.md    1 B\n" in shown
-    assert "no Ollama runs this" not in run("create", "m", source, store=store).stderr
+    assert "Ollama cannot run this" not in run("create", "m", source, store=store).stderr
     run("create", "m", source, "--unpack", store=store).succeeded()
     assert "mlp.up_proj.weight    Q4_0" in run("show", "m", "--tensors", store=store).stdout

@@ -86,7 +86,7 @@ def stored(store, name="m"):
         ("-q fp4", 2, "nvfp4 (groups of 16) or mxfp4 (groups of 32)"),
         ("-q fp8", 2, "mxfp8; the integer type is int8"),
         ("-q keep", 2, "Leave `-q` out"),
-        ("-q int4 --group-size 48", 2, "int4 in groups of 48, expected 32 or 64 or 128"),
+        ("-q int4 --group-size 48", 2, "int4 in groups of 48, expected 32, 64 or 128"),
         ("-q int4 --group-size 0", 2, "int4 in groups of 0"),
         ("-q nvfp4 --group-size 32", 2, "nvfp4 always has groups of 16"),
         ("-q bf16 --group-size 32", 2, "bf16 has no groups"),

@@ -22,7 +22,7 @@ def moe(path, architecture):
 def test_a_model_that_runs_says_since_when(store):
     made = run("create", "m", LLAMA, store=store).succeeded()
 
-    assert "no Ollama" not in made.stderr
+    assert "Ollama cannot" not in made.stderr
     assert "runs in             Ollama 0.19.0 and later" in run("show", "m", store=store).stdout
 
 
@@ -31,8 +31,8 @@ def test_a_type_that_the_runner_lacks_is_told_with_one_that_helps(store, words):
     made = run("create", "m", LLAMA, "-q", "int3", *words, store=store).succeeded()
 
     text = made.stdout + made.stderr
-    (line,) = [line for line in text.split("\n") if line.startswith("warning: no Ollama")]
-    assert "its runner has no int3" in line
+    (line,) = [line for line in text.split("\n") if line.startswith("warning: Ollama cannot")]
+    assert "its runner does not support int3" in line
     assert "(it has int4, int8, nvfp4, mxfp4 and mxfp8)" in line
 
 

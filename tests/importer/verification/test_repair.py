@@ -579,7 +579,7 @@ def test_without_its_origin_the_source_must_be_given(store, source):
     first = repair(store)
     again = repair(store, "m", source=source)
 
-    assert first.unrepaired[0].reasons == ("nothing tells where it was made from",)
+    assert first.unrepaired[0].reasons == ("its source was not recorded",)
     assert create_command(first.unrepaired[0].provenance) == "ingot create m:latest SOURCE"
     assert healed(again) == {"a.weight"}
     assert is_whole(store)
@@ -793,7 +793,7 @@ def test_a_record_that_cannot_be_names_no_repository(store, source, hub):
 
     (loss,) = repair(store, "n").unrepaired
 
-    assert loss.reasons == ("nothing tells where it was made from",)
+    assert loss.reasons == ("its source was not recorded",)
 
 
 def test_a_name_and_a_path_are_quoted_for_the_shell(store, tmp_path):
