@@ -148,3 +148,46 @@ def test_odd_facts_are_not_errors(architecture, odd):
     keys = [*MAMBA, *NESTED, "attention.sliding_window_pattern", "activation_sparsity_scale"]
     tensors = {**ATTENTION, "blk.0.attn_kv_b.weight": (72, 16)}
     written(architecture, dict.fromkeys(keys, odd), tensors)
+
+
+def test_blocks_that_predict_further_tokens_are_not_among_the_layers():
+    facts = {
+        "block_count": 3,
+        "nextn_predict_layers": 1,
+        "attention.head_count_kv": [2, 4, 4],
+        "attention.sliding_window": 128,
+        "attention.sliding_window_pattern": [0, 1, 1],
+    }
+    tensors = {"blk.1.ffn_gate_inp.weight": (4, 32), "blk.2.ffn_gate_inp.weight": (4, 32)}
+    found = written("mimo2", facts, tensors).document
+
+    assert found["num_hidden_layers"] == 2
+    assert found["layer_types"] == ["full_attention", "sliding_attention"]
+    assert found["mlp_layer_types"] == ["dense", "sparse"]
+    assert (found["num_key_value_heads"], found["sliding_window_size"]) == (2, 128)
+
+
+def test_gemma_4_has_heads_of_two_kinds():
+    facts = {
+        "block_count": 2,
+        "attention.head_count_kv": [8, 2],
+        "attention.sliding_window_pattern": [True, False],
+        "attention.key_length": 512,
+        "attention.key_length_swa": 256,
+        "rope.freq_base": 1e6,
+        "rope.freq_base_swa": 1e4,
+    }
+    tensors = {f"blk.{n}.attn_k.weight": (64, 32) for n in (0, 1)}
+    tensors["blk.0.attn_v.weight"] = (64, 32)
+    found = written("gemma4", facts, tensors).document
+
+    assert (found["head_dim"], found["global_head_dim"]) == (256, 512)
+    assert (found["num_key_value_heads"], found["num_global_key_value_heads"]) == (8, 2)
+    assert found["attention_k_eq_v"]
+    assert not found["enable_moe_block"]
+    assert found["hidden_size_per_layer_input"] == 0
+    assert found["rope_parameters"]["sliding_attention"] == {
+        "rope_type": "default",
+        "rope_theta": 10000,
+    }
+    assert "rope_theta" not in found
