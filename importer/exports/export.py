@@ -15,7 +15,7 @@ from importer.engine.space import check_room, telling_room
 from importer.events import Listener, Planned, Scanned, silent
 from importer.exports.base import ExportOptions, WritePlan
 from importer.exports.directory import ExportDirectory
-from importer.exports.formats import FORMATS
+from importer.exports.formats import format_of
 from importer.exports.place import check_file_place, check_place
 from importer.exports.write import write_export
 from importer.planning.outcome import misfits_of
@@ -42,7 +42,7 @@ class ExportRequest:
     Attributes:
         source: a stored model, a directory or a file.
         dest: that must not exist, or be an empty directory.
-        format: a key of `FORMATS`.
+        format: a word of `importer.exports.formats`.
         options: for the format.
         variant: of the weights of a directory, or None.
         threads: that work, if `max_memory`, in bytes, suffices for so many.
@@ -110,7 +110,7 @@ def decide(
     Raises:
         IngotError: it cannot be exported as it was asked.
     """
-    exported = FORMATS[request.format]
+    exported = format_of(request.format)
     options = exported.options(request.options)
     with _inventory(request, store, listen) as (inventory, documents):
         _check_apart(place, _root(request.source, inventory))
