@@ -98,11 +98,8 @@ def verify(
 
     _check_call(names or [], source, export, repair=repair)
     if imatrix is not None and export is None:
-        raise UsageError(
-            "`--imatrix` goes with `--export`",
-            code="E_USAGE",
-            hint="ingot verify NAME --export DEST --imatrix FILE",
-        )
+        hint = "ingot verify NAME --export DEST --imatrix FILE"
+        raise UsageError("`--imatrix` goes with `--export`", code="E_USAGE", hint=hint)
     with existing_store(store) as opened:
         models = [get_model(opened, name) for name in names or ()]
         original = None
@@ -154,7 +151,10 @@ def verify(
                 )
     findings = (*report.findings, *(comparison.findings if comparison else ()))
     if json:
-        _print_json(report, comparison, findings, done)
+        from cli.views.console import out_json
+        from cli.views.verification import verification_document
+
+        out_json("verify", verification_document(report, comparison, findings, done))
     else:
         _print(report, comparison, findings, done, quick=quick)
     if done.remaining if done else findings:
@@ -252,60 +252,3 @@ def _repair_lines(done: Repair) -> Iterator[str]:
         if len(model.reasons) > _REASONS:
             yield f"not repaired: {model.model}: {len(model.reasons) - _REASONS} more reasons"
         yield printable(f"damaged: {model.model}, {_advice(model.provenance)}", 2000)
-
-
-def _print_json(
-    report: Report,
-    comparison: Comparison | None,
-    findings: tuple[Finding, ...],
-    done: Repair | None,
-) -> None:
-    from cli.views.console import out_json
-
-    document: dict[str, object] = {
-        "ok": not (done.remaining if done else findings),
-        "models": report.models,
-        "blobs": report.blobs,
-        "bytes": report.nbytes,
-        "findings": [_finding(finding) for finding in findings],
-        "notes": [*report.notes, *(comparison.notes if comparison else ())],
-    }
-    if comparison is not None:
-        document[comparison.against] = {
-            "tensors": comparison.tensors,
-            "files": comparison.files,
-            "bytes": comparison.nbytes,
-        }
-    if done is not None:
-        from cli.views.remake import create_command
-
-        document |= {
-            "repaired": [
-                {"digest": str(blob.digest), "bytes": blob.size, "source": str(blob.source)}
-                for blob in done.repaired
-            ],
-            "quarantined": [
-                {"digest": str(bad.digest), "models": list(bad.models)}
-                for bad in done.quarantined
-            ],
-            "not_quarantined": done.hindrance or None,
-            "remaining": [_finding(finding) for finding in done.remaining],
-            "damaged": [
-                {
-                    "model": model.model,
-                    "command": create_command(model.provenance),
-                    "reasons": list(model.reasons),
-                }
-                for model in done.unrepaired
-            ],
-        }
-    out_json("verify", document)
-
-
-def _finding(finding: Finding) -> dict[str, object]:
-    return {
-        "problem": finding.problem,
-        "subject": finding.subject,
-        "message": finding.message,
-        "models": list(finding.models),
-    }
