@@ -16,7 +16,7 @@ from importer.codecs.registry import has_blocks, stored_type, transcoder_for, ty
 from importer.codecs.stacked import RecodeStack
 from importer.codecs.transcode import Recode
 from importer.codecs.uqff.f8q8 import BLOCK_BYTES, F8Q8Encoder
-from importer.codecs.uqff.fp8 import ToFp8
+from importer.codecs.uqff.fp8 import VALUES, ToFp8
 from importer.codecs.uqff.groups import UqffGroups
 from importer.codecs.uqff.to_hqq import GROUP, STEPS, ToHqq
 from importer.exports.safetensors import Array, Constant, Weight
@@ -120,7 +120,8 @@ def made_form(kind: UqffType, decoder: Decoder, dtype: str) -> Form:
         case Family.HQQ:
             transcoder = ToHqq(wide, kind.bits)
         case Family.FP8:
-            transcoder = ToFp8(wide)
+            narrow = values if dtype == VALUES else Rounded(values, VALUES)
+            transcoder = ToFp8(narrow)
         case Family.F8Q8:
             transcoder = Recode(wide, F8Q8Encoder())
         case _:
