@@ -1,21 +1,21 @@
-"""Bits, SQNR and outputs by type, group and calibration, of a small language model.
+"""Bits, SQNR and outputs by type, group and calibration: the tables of docs/choosing.md, and
+the curves of docs/assets/quality.svg.
 
-    .venv-zoo/bin/python tests/benchmarks/quality_curves.py DIR --command .venv/bin/ingot
+    .venv-zoo/bin/python tests/benchmarks/quality_curves.py DIR… [--minilm DIR]
+        --command .venv/bin/ingot [--svg docs/assets/quality.svg]
 
-DIR is what language_model.py wrote. Importance is measured on DIR/calibration; models are
-judged on DIR/held-out as `ingot eval` does, in one process, since it takes longer to start than
-to judge. Prints a table, and draws docs/assets/quality.svg.
+DIR is what language_model.py wrote, one for each table; curves are those of the first.
+Importance is measured on DIR/calibration, and models are judged on DIR/held-out as `ingot eval`
+does, in one process, since it takes longer to start than to judge: language models by KL
+divergence, the encoder MiniLM by 1 - cosine of embeddings. MiniLM's importance is measured on
+docstrings of Python's library, and it is judged on everyday sentences.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
-import json
 import math
-import os
 import shlex
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -24,133 +24,106 @@ from typing import Any, Final, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.benchmarks.eval_judge import judging
+from tests.benchmarks.quality_bench import Bench, Row, sentence_model
 from tests.benchmarks.quality_svg import Series, draw
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-CONTEXT: Final = 128
 TYPES: Final = (
-    *(f"int{bits}/64" for bits in (2, 3, 4, 5, 6, 8)),
-    *("int4/32", "int4/128", "nvfp4", "mxfp4", "mxfp8"),
+    *("int8/64", "mxfp8", "int6/64", "int5/64", "int4/32", "int4/64", "nvfp4", "int4/128"),
+    *("mxfp4", "int3/64", "int2/64"),
 )
+RECIPES: Final = ("mixed_4_6", "mixed_3_6", "mixed_2_6")
 TARGETS: Final = ("3.5", "4", "4.5", "5", "5.5", "6.5")
 WAYS: Final = ("MLX's", "mse", "importance")
+HEADS: Final = ("SQNR dB: MLX's", "mse", "importance")
 
 
-class Row(NamedTuple):
-    """A model, and what it is like.
-
-    Attributes:
-        sqnr: of all weights that changed, dB.
-    """
+class Line(NamedTuple):
+    """What is asked for, and what it gives by each way to find scales."""
 
     asked: str
-    way: str
-    bits: float
-    sqnr: float
-    perplexity: float
-    divergence: float
-    agreement: float
+    rows: dict[str, Row]
 
     def __str__(self) -> str:
-        return (
-            f"| {self.asked} | {self.way} | {self.bits:.2f} | {self.sqnr:.1f} | "
-            f"{self.perplexity:.3f} | {self.divergence:.5f} | {100 * self.agreement:.1f} % |"
-        )
+        first = next(iter(self.rows.values()))
+        found = [self.rows.get(way) for way in WAYS]
+        cells = [
+            self.asked,
+            f"{first.bits:.2f}",
+            *("" if one is None else f"{one.sqnr:.1f}" for one in found),
+            *("" if one is None else f"{one.damage:.5f}" for one in found),
+        ]
+        return f"| {' | '.join(cells)} |"
 
 
-class Bench:
-    """A store with the original.
-
-    Args:
-        command: how ingot is started.
-        model: what language_model.py wrote.
-        root: for everything that is made.
-    """
-
-    def __init__(self, command: list[str], model: Path, root: Path):
-        self._command, self._model, self._root = command, model, root
-        self.matrix = root / "imatrix.safetensors"
-        self.run("create", "base", model / "model")
-
-    def run(self, *words: object, command: list[str] | None = None) -> str:
-        """Run a command on the store."""
-        argv = [*(command or self._command), *map(str, words)]
-        environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
-        return subprocess.run(
-            [*argv, "--store", str(self._root / "store")],
-            capture_output=True,
-            text=True,
-            check=True,
-            env=environment,
-        ).stdout
-
-    def measure_importance(self) -> None:
-        """Write the matrix, by the torch of this interpreter."""
-        text = ("--text", self._model / "calibration", "--context", CONTEXT, "--jobs", 1)
-        ours = [sys.executable, "-m", "cli"]
-        self.run("imatrix", "base", *text, "-o", self.matrix, command=ours)
-
-    def rows(self, wanted: Iterator[tuple[str, str, tuple[Any, ...]]]) -> Iterator[Row]:
-        """Yield a row for each model that is wanted: what is asked, the way, and the words."""
-        text = self._model / "held-out"
-        with judging(self._root / "store", "base", text, CONTEXT) as judge:
-            for asked, way, words in wanted:
-                self.run("create", "small", "base", *words)
-                facts = json.loads(self.run("show", "small", "--json"))
-                bits = 8 * facts["weight_bytes"] / facts["parameters"]
-                found = judge.judge("small")
-                sqnr = 10 * math.log10(found.signal / found.noise)
-                yield Row(
-                    *(asked, way, bits, sqnr),
-                    *(found.perplexity, found.divergence, found.agreement),
-                )
-
-
-def wanted(matrix: Path) -> Iterator[tuple[str, str, tuple[Any, ...]]]:
-    """Yield what models are made."""
+def lines(bench: Bench) -> Iterator[Line]:
+    """Yield a line for each type, recipe and size."""
     words: dict[str, tuple[Any, ...]] = {
         "MLX's": (),
         "mse": ("--calibrate", "mse"),
-        "importance": ("--imatrix", matrix),
+        "importance": ("--imatrix", bench.matrix),
     }
-    for kind, way in itertools.product(TYPES, WAYS):
-        if kind != "mxfp8" or way == WAYS[0]:
-            yield kind, way, ("-q", kind, "--recipe", "uniform", *words[way])
-    for bits in TARGETS:
-        yield f"target {bits}", "importance", ("--target-bpw", bits, *words["importance"])
+    asked: dict[str, tuple[tuple[Any, ...], tuple[str, ...]]] = {
+        kind: (
+            ("-q", kind, "--recipe", "uniform"),
+            WAYS[:1] if kind == "mxfp8" else WAYS,
+        )
+        for kind in TYPES
+    }
+    asked["int4, default"] = ("-q", "int4"), WAYS[:1]
+    asked |= {recipe: (("--recipe", recipe), WAYS[:1]) for recipe in RECIPES}
+    asked |= {f"target {bits}": (("--target-bpw", bits), WAYS[2:]) for bits in TARGETS}
+    with bench.judged() as judge:
+        for what, (options, ways) in asked.items():
+            rows = {way: bench.make(judge, *options, *words[way]) for way in ways}
+            yield Line(what, rows)
 
 
-def main() -> None:
-    """Make, judge, print, draw."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("model", type=Path)
-    parser.add_argument("--command", default="ingot", help="with kernels")
-    parser.add_argument("--svg", type=Path, default=ROOT / "docs/assets/quality.svg")
-    options = parser.parse_args()
-    rows = []
-    with tempfile.TemporaryDirectory() as place:
-        bench = Bench(shlex.split(options.command), options.model, Path(place))
-        bench.measure_importance()
-        print("| asked | scales | bits | SQNR dB | perplexity | KL divergence | same token |")
-        print("|---|---|--:|--:|--:|--:|--:|")
-        for row in bench.rows(wanted(bench.matrix)):
-            rows.append(row)
-            print(row, flush=True)
+def curves(found: list[Line]) -> list[Series]:
+    """Return what is drawn: types in groups of 64 by each way, and sizes."""
     series = [
         Series(
-            f"one type, {way} scales" if way == WAYS[0] else f"one type, {way}",
+            f"one type, {way}" + " scales" * (way == WAYS[0]),
             tuple(
-                (row.bits, row.divergence)
-                for row in rows
-                if row.way == way and row.asked.endswith("/64")
+                (line.rows[way].bits, line.rows[way].damage)
+                for line in reversed(found)
+                if line.asked.endswith("/64")
             ),
         )
         for way in WAYS
     ]
-    chosen = tuple((one.bits, one.divergence) for one in rows if one.asked.startswith("target"))
-    series.append(Series("types chosen for a size, importance", chosen))
-    options.svg.write_text(draw(series, "KL divergence, nats"), encoding="utf-8")
+    chosen = [line.rows[WAYS[2]] for line in found if line.asked.startswith("target")]
+    points = tuple((row.bits, row.damage) for row in chosen)
+    return [*series, Series("types chosen for a size, importance", points)]
+
+
+def main() -> None:
+    """Make, judge, print, draw."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("models", type=Path, nargs="*", metavar="DIR")
+    parser.add_argument("--minilm", type=Path, help="directory of the model")
+    parser.add_argument("--command", default="ingot", help="with kernels")
+    parser.add_argument("--svg", type=Path, default=ROOT / "docs/assets/quality.svg")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as place:
+        root = Path(place)
+        models = {path.name: (path, "KL divergence") for path in options.models}
+        if options.minilm is not None:
+            minilm = sentence_model(options.minilm, root / "sentences")
+            models["MiniLM-L6"] = minilm, "1 - cosine"
+        for number, (name, (path, what)) in enumerate(models.items()):
+            bench = Bench(shlex.split(options.command), path, root / str(number))
+            bench.measure_importance()
+            heads = ("asked", "bits", *HEADS, f"{what}: MLX's", *WAYS[1:])
+            print(f"\n{name}\n\n| {' | '.join(heads)} |\n|---|{'--:|' * (len(heads) - 1)}")
+            found = []
+            for line in lines(bench):
+                assert all(math.isfinite(row.damage) for row in line.rows.values())
+                found.append(line)
+                print(line, flush=True)
+            if number == 0 and options.models:
+                drawn = draw(curves(found), f"{what}, nats")
+                options.svg.write_text(drawn, encoding="utf-8")
 
 
 if __name__ == "__main__":
