@@ -89,5 +89,6 @@ def test_the_preset_leaves_types_open_and_says_what_errors_matter():
     factors = {
         draft.rule.reason: draft.rule.factor for draft in rules if draft.rule.is_requested
     }
-    assert factors["values of attention"] == 4.1
+    assert factors["values of attention"] == 2.5
+    assert factors["embedding, which may be the output layer, too"] == 5
     assert factors["queries of attention"] == 1.0
