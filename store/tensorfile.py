@@ -129,15 +129,15 @@ def header_length(prefix: bytes, file_size: int, where: str) -> int:
         InputError: the file cannot hold such a header; `where` names it in the message.
     """
     if file_size < LENGTH_BYTES or len(prefix) < LENGTH_BYTES:
-        _bad(where, "E_ST_SHORT", f"{file_size} bytes, a safetensors file has at least 8")
+        _bad(where, "E_ST_SHORT", f"{file_size} bytes, expected at least 8")
     length: int = struct.unpack_from("<Q", prefix)[0]
     if length == 0:
         _bad(where, "E_ST_HEADER_JSON", "empty header")
     if length > limits.HEADER_BYTES:
-        message = f"header length {length} exceeds the format's {limits.HEADER_BYTES}"
+        message = f"header length {length}, expected at most {limits.HEADER_BYTES}"
         _bad(where, "E_ST_HEADER_SIZE", message)
     if length > file_size - LENGTH_BYTES:
-        message = f"header needs {LENGTH_BYTES + length} bytes, file has {file_size}"
+        message = f"file has {file_size} bytes, expected {LENGTH_BYTES + length} for its header"
         _bad(where, "E_ST_TRUNCATED", message, hint=_AGAIN)
     return length
 
@@ -227,7 +227,9 @@ def _entry(name: str, value: Json, where: str) -> TensorEntry:
     bits = elements(shape) * ITEM_BITS[dtype]
     if bits % 8 or bits // 8 != end - begin:
         needed = str(bits // 8) + (f"+{bits % 8}/8" if bits % 8 else "")
-        message = f"tensor `{name}`: shape needs {needed} bytes, offsets give {end - begin}"
+        message = (
+            f"tensor `{name}`: offsets give {end - begin} bytes, expected {needed} by its shape"
+        )
         _bad(where, "E_ST_SIZE", message)
     return TensorEntry(name, sys.intern(dtype), _one_of(shape), begin, end - begin)
 

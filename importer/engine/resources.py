@@ -82,7 +82,7 @@ def affordable(threads: int, max_memory: int | None, *, quantizes: bool) -> int:
         limit = max(base + PER_THREAD, there * 3 // 4)
     if limit < base + PER_THREAD:
         raise UsageError(
-            f"the memory limit is {limit // _MIB} MiB, this import needs at least "
+            f"the memory limit is {limit // _MIB} MiB, expected at least "
             f"{(base + PER_THREAD) // _MIB} MiB",
             code="E_MEMORY_LIMIT",
         )

@@ -201,8 +201,8 @@ def parse_options(  # noqa: PLR0913 - as many as there are options
     if has_imatrix:
         if target is None and base is None and not own:
             raise UsageError(
-                "an importance matrix weighs how values are quantized, expected a type to "
-                "quantize to",
+                "an importance matrix weighs how values are quantized, expected a type such "
+                "as `int4`",
                 code="E_IMATRIX_TYPE",
             )
         calibration = by_importance(calibration)
@@ -292,7 +292,7 @@ def _check_group_size(
         message = f"{target} has no groups, and so no group size"
         raise UsageError(message, code="E_GROUP_FIXED")
     if isinstance(target, QuantSpec) and not target.has_bias:
-        message = f"{target} always has groups of {target.group_size}"
+        message = f"{target} in groups of {group_size}, expected {target.group_size}, always"
         raise UsageError(message, code="E_GROUP_FIXED")
     spec = target if isinstance(target, QuantSpec) else parse_target("int4")
     assert isinstance(spec, QuantSpec)

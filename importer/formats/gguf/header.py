@@ -146,7 +146,7 @@ def _info(stream: Stream, alignment: int) -> TensorInfo:
     name = _name(stream)
     rank = stream.number("I")
     if rank > _RANK:
-        unread(where, f"`{name}` has {rank} dimensions, the format has at most {_RANK}")
+        unread(where, f"`{name}` has {rank} dimensions, expected at most {_RANK}")
     shape = tuple(stream.number("Q") for _ in range(rank))[::-1]
     kind = _kind(where, name, stream.number("I"))
     offset = stream.number("Q")

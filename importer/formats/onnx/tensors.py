@@ -243,7 +243,9 @@ def _external(where: str, entries: dict[str, str]) -> External:
 def _kind(where: str, number: int) -> DataType:
     if number not in TYPES:
         if number <= 0:
-            malformed(where, f"its elements are of type {number}", "E_ONNX_TENSOR")
+            malformed(
+                where, f"its elements are of type {number}, expected 1 or more", "E_ONNX_TENSOR"
+            )
         unread(where, f"its elements are of type {number}, which ingot does not know")
     kind = TYPES[number]
     if not kind.dtype and number != STRING:

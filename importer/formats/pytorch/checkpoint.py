@@ -140,7 +140,9 @@ def _check_order(where: str, entry: Entry | None, read: ReadRange) -> None:
     if order == b"big":
         unread(where, "its numbers are big-endian, which ingot does not read")
     if order != b"little":
-        malformed(where, "its byte order is neither little nor big")
+        malformed(
+            where, f"its byte order is `{printable(repr(order)[2:-1])}`, expected little or big"
+        )
 
 
 def _read_legacy(where: str, size: int, read: ReadRange) -> tuple[object, dict[str, int]]:

@@ -88,7 +88,7 @@ def stored(store, name="m"):
         ("-q keep", 2, "Leave `-q` out"),
         ("-q int4 --group-size 48", 2, "int4 in groups of 48, expected 32, 64 or 128"),
         ("-q int4 --group-size 0", 2, "int4 in groups of 0"),
-        ("-q nvfp4 --group-size 32", 2, "nvfp4 always has groups of 16"),
+        ("-q nvfp4 --group-size 32", 2, "nvfp4 in groups of 32, expected 16, always"),
         ("-q bf16 --group-size 32", 2, "bf16 has no groups"),
         ("-q int4/64 --group-size 32", 2, "Give the group size once: `-q int4/32`"),
         ("--group-size 32", 2, "GLOB=int4/64"),

@@ -129,7 +129,7 @@ def test_threads_are_as_many_as_fit(limit, quantizes, expected):
 def test_a_limit_that_is_too_small_is_refused(quantizes):
     base = QUANTIZING_BASE if quantizes else PLAIN_BASE
 
-    with pytest.raises(UsageError, match=f"needs at least {(base + PER_THREAD) >> 20} MiB"):
+    with pytest.raises(UsageError, match=f"expected at least {(base + PER_THREAD) >> 20} MiB"):
         affordable(8, base + PER_THREAD - 1, quantizes=quantizes)
 
 
