@@ -305,7 +305,7 @@ def test_what_a_budget_and_a_way_of_finding_scales_are_not_is_said(listing, stor
         ('target_size = "many"', "`target_size` is `many`"),
         ('quantize = "int4"\ncalibrate = "best"', "expected one of minmax, mse, percentile"),
         ("target_bpw = 0", "`target_bpw` is not a number above 0"),
-        ('target_bpw = 5\nquantize = "int4"', "`int4` is one type for all"),
+        ('target_bpw = 5\nquantize = "int4"', "`int4` cannot be combined with"),
         ('imatrix = "nowhere"\nquantize = "int4"', "nowhere"),
     ):
         listing.write_text(f"{PLAIN}{line}\n")
