@@ -118,8 +118,8 @@ def test_a_place_that_is_taken_is_refused(tmp_path):
     (tmp_path / "file").write_text("mine")
     (tmp_path / "empty").mkdir()
 
-    for taken in ("file", "empty"):
-        with pytest.raises(UsageError, match="directory"):
+    for taken, why in (("file", "is not replaced"), ("empty", "directory")):
+        with pytest.raises(UsageError, match=why):
             planned(None, tmp_path / taken, "gguf", source=source)
 
     assert (tmp_path / "file").read_text() == "mine"
