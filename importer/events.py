@@ -224,9 +224,14 @@ class Evaluated(NamedTuple):
 
 
 class Published(NamedTuple):
-    """The name stands for the new model."""
+    """The name stands for the new model.
+
+    Attributes:
+        is_new: whether it stood for another one, or for none.
+    """
 
     manifest: Digest
+    is_new: bool = True
 
 
 Event = (

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from importer.engine.held import blobs_that_stay, check_readable, check_sources, hold_sources
-from importer.engine.ledger import Written
+from importer.engine.ledger import Written, put_noted
 from importer.engine.resources import affordable
 from importer.engine.reuse import Reuse, was_imported
 from importer.engine.space import check_space, telling_space
@@ -182,14 +182,15 @@ def import_model(
         layers += [Layer(MediaType.QUALITY, ref.digest, ref.size) for ref in reports]
         if plan.inventory.whole is not None and plan.inventory.model is None:
             use = with_stops(use, plan.inventory.whole.family)
-        layers += use_layers(writer, plan.inventory.use, use)
+        say = functools.partial(put_noted, writer, made)
+        layers += use_layers(say, plan.inventory.use, use)
         origin = _origin(request, plan)
         manifest = Manifest(Layer(CONFIG_MEDIA_TYPE, config.digest, config.size), tuple(layers))
         check_sources(store, writer, plan.inventory.all_files, threads)
         request.check_name(store)
         request.check_manifest(manifest)
         try:
-            published = writer.publish(request.name, manifest, origin)
+            digest, previous = writer.publish(request.name, manifest, origin)
         except BlobsGoneError as error:
             # Another program removed blobs behind our back: make them again, once.
             gone = set(error.gone)
@@ -197,12 +198,11 @@ def import_model(
             for document, ref in zip(documents, (config, *reports), strict=True):
                 if ref in gone:
                     writer.put(document)
-            use_layers(writer, plan.inventory.use, use)
-            published = writer.publish(request.name, manifest, origin)
-    digest, previous = published
+            use_layers(say, plan.inventory.use, use)
+            digest, previous = writer.publish(request.name, manifest, origin)
     store.memo.save()
-    listen(Published(digest))
     was = previous.digest if previous is not None else None
+    listen(Published(digest, is_new=digest != was))
     return ImportResult(request.name, digest, was, (*written, *made), quality)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -47,9 +46,7 @@ from store.errors import UsageError
 from store.text import printable
 
 if TYPE_CHECKING:
-    from cli.commands.modelfile import Given
-    from importer.sources.location import Source, StoredModel
-    from store import Digest, Store
+    from store import Digest
 
 
 def create(
@@ -159,6 +156,7 @@ def create(
     """
     from cli.commands.creation import derive, make, show_plan
     from cli.commands.modelfile import load
+    from cli.commands.sources import source_to_import
     from cli.views.progress import listening
     from importer.recipes.options import parse_options
     from importer.recipes.recipe import Misaligned
@@ -198,7 +196,7 @@ def create(
     ):
         request = ImportRequest(
             ModelName.parse(name),
-            _place(source, given, opened),
+            source_to_import(source, given, opened, is_found=file is None),
             asked,
             variant=variant,
             threads=threads(jobs),
@@ -277,34 +275,3 @@ def _check_is_a_name(name: str, source: str | None) -> None:
 
 _HUB = ("hf:", "hf.co/", "huggingface.co/")
 _NEVER_NAMES = ("./", "../", "/", "~", "hf:")
-
-
-def _place(source: str | None, given: Given | None, store: Store) -> Source:
-    import os
-    from functools import partial
-
-    from cli.commands.sources import find_model
-    from cli.views.console import talk
-    from importer.sources.location import parse_source
-
-    stored = partial(find_model, store)
-    if given is not None and source is None:
-        return given.source(stored)
-    if source is None:
-        talk(f"no SOURCE is named: reading the current directory, `{printable(os.getcwd())}`")
-        source = "."
-    found = parse_source(source, stored)
-    if isinstance(found, Path) and _is_stored(source, stored):
-        shown = printable(source)
-        talk(f"note: `{shown}` is a path and a model in the store: took the path")
-    return found
-
-
-def _is_stored(source: str, stored: Callable[[str], StoredModel | None]) -> bool:
-    """Return whether what is spelled as a name is the name of a model, too."""
-    from store.errors import IngotError
-
-    try:
-        return not source.startswith(_NEVER_NAMES) and stored(source) is not None
-    except IngotError:  # an ID of several models
-        return False

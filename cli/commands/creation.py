@@ -124,5 +124,5 @@ def _planned(
     from importer.pipeline import plan_import
 
     plan = plan_import(request, store, listen, only_headers=only_headers)
-    told = warning(runs_of_plan(plan))
+    told = warning(runs_of_plan(plan), has_choice=request.budget is not None)
     return plan._replace(warnings=(*plan.warnings, *notes, *([told] if told else ())))

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from cli.commands.options import JobsOpt, JsonOpt, ProgressOpt, StoreOpt, open_store, threads
-from cli.commands.sources import source_to_read
+from cli.commands.sources import source_to_read, spelled_out
 from cli.views.progress_style import Style
 
 _DIFFERS = 12
@@ -55,10 +55,11 @@ def diff(
         found = compare(opened, *sides, threads=threads(jobs), listen=listen)
         apart = recorded(opened, *sides) if found.is_empty else None
     names = str(sides[0]), str(sides[1])
+    spelled = spelled_out(sides[0]), spelled_out(sides[1])
     if json:
         out_json("diff", diff_document(names, found))
     else:
-        out(fitted(diff_lines(names, found, verbose=verbose)))
+        out(fitted(diff_lines(spelled, found, verbose=verbose)))
     if apart is not None:
         talk(record_line(apart))
     return None if found.is_empty else _DIFFERS

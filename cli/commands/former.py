@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 from store.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from store import Digest, ModelName, Store
     from store.catalog import StoredManifest
     from store.writer import Writer
@@ -105,7 +107,8 @@ def list_former(pattern: str, store: Store, *, json: bool) -> None:
     from store.text import count, size
 
     rows, models, problems = [], [], []
-    for former in sorted(store.history.read(), key=lambda one: str(one.name)):
+    known = store.history.read()
+    for former in sorted(known, key=lambda one: str(one.name)):
         if not is_chosen(former.name, pattern):
             continue
         current = store.catalog.find(former.name)
@@ -126,18 +129,39 @@ def list_former(pattern: str, store: Store, *, json: bool) -> None:
                 "missing_blobs": gone,
             }
         )
-        when = ago(former.mtime_ns, time.time())
-        why_not = f"{count(gone, 'blob')} gone" if gone else ""
+        after = _after(former, (*known, *([current] if current is not None else ())))
+        now = time.time()
         rows.append(
-            (str(former.name), former.digest.short, size(manifest.nbytes), when, why_not)
+            (
+                str(former.name),
+                former.digest.short,
+                size(manifest.nbytes),
+                ago(former.mtime_ns, now),
+                "removed" if after is None else ago(after.mtime_ns, now),
+                "" if after is None else after.digest.short,
+                f"{count(gone, 'blob')} gone" if gone else "",
+            )
         )
     for problem in problems:
         warn(problem)
     if json:
         out_json("list", {"models": models, "problems": problems})
         return
-    out(table([("NAME", "ID", "SIZE", "SET", ""), *rows]))
+    head = ("NAME", "ID", "SIZE", "SET", "REPLACED", "BY", "")
+    out(table([head, *rows], spare=(3,)))
     if rows:
         talk("`ingot cp NAME@ID NAME` brings one back, until `ingot gc`")
     elif not pattern:
         talk("no name has a former version since the last `ingot gc`")
+
+
+def _after(former: StoredManifest, known: Iterable[StoredManifest]) -> StoredManifest | None:
+    """Return what a name was set to next, or None where the name was removed."""
+    later = (
+        one
+        for one in known
+        if one.name == former.name
+        and one.digest != former.digest
+        and one.mtime_ns >= former.mtime_ns
+    )
+    return min(later, key=lambda one: one.mtime_ns, default=None)

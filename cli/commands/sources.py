@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cli.commands.modelfile import Given
     from importer.sources.location import Source, StoredModel
     from store import Store
+
+_NEVER_NAMES: Final = ("./", "../", "/", "~", "hf:")
 
 
 def find_model(store: Store, text: str) -> StoredModel | None:
@@ -87,3 +93,61 @@ def source_to_read(text: str, store: Store) -> Source:
                 talk(f"note: `{shown}` is a model in the store and a path: took the model")
             return model
     return parse_source(text)
+
+
+def spelled_out(source: Source) -> str:
+    """Return how a source is named where a path must not look like the name of a model."""
+    import os
+
+    text = str(source)
+    is_bare = isinstance(source, Path) and not text.startswith((os.sep, os.curdir, "~"))
+    return f"{os.curdir}{os.sep}{text}" if is_bare else text
+
+
+def source_to_import(
+    source: str | None, given: Given | None, store: Store, *, is_found: bool
+) -> Source:
+    """Return what is imported: a path wins; notes say what a user may not have meant.
+
+    Args:
+        source: as it was typed, or None for what the Modelfile says, or the current directory.
+        given: the Modelfile, if there is one.
+        store: that a text may name a model of.
+        is_found: whether nobody named the Modelfile.
+
+    Raises:
+        UsageError: the text can be no source, or is the ID of several models.
+        NotFoundError: nothing like this exists, but it looks like a repository's name.
+    """
+    import os
+    from functools import partial
+
+    from cli.views.console import talk
+    from importer.sources.location import parse_source
+    from store.text import printable
+
+    stored = partial(find_model, store)
+    if given is not None and source is None:
+        if is_found:
+            base = given.content.base
+            text = f": FROM {printable(base.text)}" if base is not None else ""
+            talk(f"no SOURCE is named: doing what `{given.name}` says{text}")
+        return given.source(stored)
+    if source is None:
+        talk(f"no SOURCE is named: reading the current directory, `{printable(os.getcwd())}`")
+        source = "."
+    found = parse_source(source, stored)
+    if isinstance(found, Path) and _is_stored(source, stored):
+        shown = printable(source)
+        talk(f"note: `{shown}` is a path and a model in the store: took the path")
+    return found
+
+
+def _is_stored(source: str, stored: Callable[[str], StoredModel | None]) -> bool:
+    """Return whether what is spelled as a name is the name of a model, too."""
+    from store.errors import IngotError
+
+    try:
+        return not source.startswith(_NEVER_NAMES) and stored(source) is not None
+    except IngotError:  # an ID of several models
+        return False

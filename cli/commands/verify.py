@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,7 +18,6 @@ from cli.commands.options import (
 from cli.views.progress_style import Style
 
 if TYPE_CHECKING:
-    from importer.models.provenance import Provenance
     from importer.verification.compare import Comparison
     from importer.verification.repair import Repair
     from store.findings import Finding, Report
@@ -221,22 +219,8 @@ def _print(
         talk("`ingot verify --repair` rebuilds what is damaged from its source")
 
 
-def _advice(made: Provenance) -> str:
-    """Return how to have a model again that could not be repaired."""
-    from cli.views.remake import create_command
-    from store.names import DEFAULT_HOST
-
-    if not made.sources and made.name.host != DEFAULT_HOST:
-        return f"fetch it again: ingot pull {made.name}"
-    last = made.sources[-1] if made.sources else None
-    if isinstance(last, Path) and not last.exists():
-        return (
-            f"name where its source is now: ingot verify {made.name} --repair --source SOURCE"
-        )
-    return f"make it again: {create_command(made)}"
-
-
 def _repair_lines(done: Repair) -> Iterator[str]:
+    from cli.views.remake import advice
     from store.text import printable
 
     for blob in done.repaired:
@@ -251,4 +235,4 @@ def _repair_lines(done: Repair) -> Iterator[str]:
             yield printable(f"not repaired: {model.model}: {reason}", 2000)
         if len(model.reasons) > _REASONS:
             yield f"not repaired: {model.model}: {len(model.reasons) - _REASONS} more reasons"
-        yield printable(f"damaged: {model.model}, {_advice(model.provenance)}", 2000)
+        yield printable(f"damaged: {model.model}, {advice(model.provenance)}", 2000)

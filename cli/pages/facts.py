@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -78,7 +79,10 @@ def numbers(model: Description) -> Iterator[tuple[str, str, str]]:
     if model.dtypes:
         others = len(model.dtypes) - 1
         more = f"and {count(others, 'other type')}" if others else "all tensors"
-        yield "Main type", printable(model.dtypes[0].name), more
+        weights: Counter[str] = Counter()
+        for tensor in model.tensors:
+            weights[tensor.type_name] += elements(tensor.shape)
+        yield "Main type", printable(max(weights, key=lambda name: weights[name])), more
     yield "Tensors", f"{len(model.tensors):,}", ""
     layers = {layer_of(tensor.name) for tensor in model.tensors} - {""}
     if layers:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from cli.pages import charts, facts
 from cli.views.ollama import runs_of_model, words
+from importer.models.abilities import abilities_of
 from importer.models.conversation import templates_of
 from importer.models.description import Description, read_text
 from importer.models.places import role_of
@@ -52,7 +53,7 @@ def _context(store: Store, model: Description) -> dict[str, Any]:
         "digest": str(model.stored.digest),
         "numbers": list(facts.numbers(model)),
         "runs_in": "" if runs is None else printable(words(runs)),
-        "capabilities": [printable(word) for word in model.capabilities],
+        "capabilities": [printable(word) for word in abilities_of(model)],
         "problems": [printable(problem, facts.LONGEST) for problem in model.problems],
         "wide": facts.drawn(charts.tree_map(tensors, *_WIDE)),
         "tall": facts.drawn(charts.tree_map(tensors, *_TALL)),

@@ -12,6 +12,7 @@ from cli.views.ollama import document as runs_document
 from cli.views.ollama import runs_of_model
 from cli.views.table import command_lines, facts, table
 from cli.views.text import preview, rfc3339
+from importer.models.abilities import abilities_of
 from importer.models.description import Description, Share, read_text
 from importer.models.dimensions import dimensions_of
 from importer.models.fallbacks import fallbacks_of
@@ -30,8 +31,7 @@ def lines(store: Store, model: Description, *, verbose: bool, by_size: bool) -> 
         yield from _section("Types", table(_shares(model.dtypes), 4, right=(1, 2)))
     if model.components:
         yield from _section("Components", table(_shares(model.components), 4, right=(1, 2)))
-    if model.capabilities:
-        yield from _section("Capabilities", _texts((word,) for word in model.capabilities))
+    yield from _section("Capabilities", _texts((word,) for word in abilities_of(model)))
     yield from _section("Storage", facts(_storage(model), 4))
     yield from _section("Template", _texts(template_rows(store, model)))
     yield from _section("Parameters", _texts(parameter_rows(store, model)))

@@ -38,6 +38,8 @@ def facts_of(store: Store, model: Description) -> Iterator[tuple[str, str]]:
         yield "requires", f"Ollama {requires}"
     if runs is not None:
         yield "runs in", words(runs)
+    elif any(model.layers(MediaType.MODEL)):
+        yield "runs in", "programs that load GGUF files, such as Ollama and llama.cpp"
     yield from _recipe(model)
     yield from _sources(store, model)
     if (quality := _quality(store, model)) is not None:

@@ -42,6 +42,8 @@ def gc_lines(plan: GcPlan, owners: Sequence[Partner], *, would: bool) -> list[st
     lines += [f"  {size(one.nbytes)} of former {one.name}" for one in owners[:_NAMED]]
     if len(owners) > _NAMED:
         lines.append(f"  and of {count(len(owners) - _NAMED, 'other name')}")
+    if sum(one.nbytes for one in owners) > plan.nbytes:
+        lines.append("  blobs that several of these had are counted for each")
     return lines
 
 

@@ -55,15 +55,20 @@ def words(found: RunsIn) -> str:
     return f"no Ollama: {'; '.join(_why(*obstacle) for obstacle in found.obstacles)}"
 
 
-def warning(found: RunsIn | None) -> str | None:
+def warning(found: RunsIn | None, *, has_choice: bool = False) -> str | None:
     """Say what keeps Ollama from running a model, and which flag helps; None for nothing.
+
+    Args:
+        found: what keeps it.
+        has_choice: whether the types were chosen among several for a size.
 
     Where Ollama does not have the architecture nothing would help: the plan and `show` tell it.
     """
     kinds = [what for what, _ in found.obstacles] if found is not None else []
     if found is None or not kinds or Obstacle.ARCHITECTURE in kinds:
         return None
-    unique = list(dict.fromkeys(_HELP[what] for what in kinds if _HELP[what]))
+    helps = _HELP | ({Obstacle.TYPE: _CHOICE} if has_choice else {})
+    unique = list(dict.fromkeys(helps[what] for what in kinds if helps[what]))
     why = "; ".join(_why(*obstacle) for obstacle in found.obstacles)
     return f"Ollama cannot run this: {why}" + (f" ({'; '.join(unique)})" if unique else "")
 
@@ -96,6 +101,8 @@ _HELP = {
     Obstacle.PREQUANTIZED: "`-q repack` or `-q int4` helps",
     Obstacle.PIPELINE: "",
 }
+
+_CHOICE = "`--allow int4/64,int8/64` helps"
 
 
 def _are_wrong(architecture: str, names: Iterable[str]) -> bool:

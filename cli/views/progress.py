@@ -152,7 +152,8 @@ class _Events(Teller):
         before = self._state.phase
         self._state.take(event)
         if not isinstance(event, _STEPS):
-            facts = {_KEYS.get(key, key): value for key, value in event._asdict().items()}
+            told = (pair for pair in event._asdict().items() if pair[0] not in _FOR_PEOPLE)
+            facts = {_KEYS.get(key, key): value for key, value in told}
             name = _NAMES[type(event)]
             tell_event(name, {key: _plain(value) for key, value in facts.items()})
         if self._state.phase != before:
@@ -183,6 +184,8 @@ _NAMES: Final = {
     Published: "published",
 }
 _KEYS: Final = {"nbytes": "bytes"}
+_FOR_PEOPLE: Final = frozenset({"is_new"})
+"""What the document of a command tells programs."""
 
 
 def _plain(value: object) -> object:
@@ -243,7 +246,7 @@ def _tell(event: Event) -> None:  # noqa: C901, PLR0912 - one case for each even
             talk(f"fetched {count(files, 'file')} ({size(nbytes)}) in {seconds:.1f} s")
         case Moving(how, place, blobs, nbytes):
             what = f"{count(blobs, 'blob')} ({size(nbytes)})"
-            talk(f"{how} {what}: {printable(place)}")
+            talk(f"{how} {printable(place)}: {what} in all")
         case Scanned(tensors, files, nbytes):
             where = count(files, "file")
             talk(f"scanned {count(tensors, 'tensor')} in {where} ({size(nbytes)})")
@@ -263,7 +266,7 @@ def _tell(event: Event) -> None:  # noqa: C901, PLR0912 - one case for each even
             talk(f"sampling {count(tensors, 'tensor')} (at most {size(nbytes)})")
         case Measuring(tensors, nbytes):
             talk(f"measuring {count(tensors, 'tensor')} ({size(nbytes)})")
-        case Published(manifest):
+        case Published(manifest, is_new) if is_new:
             talk(f"published manifest {manifest.short}")
         case _:
             pass

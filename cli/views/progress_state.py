@@ -31,7 +31,7 @@ from importer.events import (
 
 _WINDOW: Final = 5.0
 """Seconds that a rate is the mean of."""
-_SETTLED: Final = 1.0
+_SETTLED: Final = 2.0
 """Seconds after which a rate means something."""
 _TELLING: Final = 0.01
 """The share of a phase after which the time that is left can be told."""

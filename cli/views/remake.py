@@ -1,14 +1,31 @@
-"""The command that makes a stored model again."""
+"""How to have a stored model again: where it came from, or the command that makes it."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from pathlib import Path
 
 from importer.codecs.spec import Method
 from importer.models.provenance import Provenance
 from importer.recipes.recipe import Misaligned
 from importer.recipes.replay import RecipeOptions
+from store.names import DEFAULT_HOST
+
+
+def advice(made: Provenance) -> str:
+    """Return how to have a model again that could not be repaired."""
+    if not made.sources and made.name.host != DEFAULT_HOST:
+        return f"fetch it again: ingot pull {made.name}"
+    last = made.sources[-1] if made.sources else None
+    if isinstance(last, Path) and not last.exists():
+        return (
+            f"name where its source is now: ingot verify {made.name} --repair --source SOURCE"
+        )
+    if last is None:
+        again = "`ingot pull`, `ingot load`"
+        return f"bring it again as it came ({again}), or make it again: {create_command(made)}"
+    return f"make it again: {create_command(made)}"
 
 
 def create_command(made: Provenance) -> str:

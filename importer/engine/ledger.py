@@ -28,6 +28,12 @@ class Written(NamedTuple):
     installed: CommitOutcome
 
 
+def put_noted(writer: Writer, notes: list[Written], data: bytes) -> BlobRef:
+    """Put a small blob into the store, add what became of it to `notes`, and return it."""
+    notes.append(Written(*writer.put(data)))
+    return notes[-1].ref
+
+
 class Ledger:
     """What became of each job; it alone commits to the sink and tells the listener.
 

@@ -18,8 +18,10 @@ from importer.exports.directory import ExportDirectory
 from importer.exports.formats import format_of
 from importer.exports.place import check_file_place, check_place
 from importer.exports.write import write_export
-from importer.planning.outcome import misfits_of
+from importer.planning.outcome import misfits_of, outcomes_of
+from importer.planning.plan import Plan
 from importer.planning.planner import make_plan
+from importer.planning.warnings import misfit_warning
 from importer.sources.carried import carried_prefixes
 from importer.sources.classification import classify
 from importer.sources.cross_check import check_reference
@@ -125,9 +127,21 @@ def decide(
             recipe = recipe.decoding()
         plan = make_plan(inventory, facts, recipe)
         write = exported.plan(plan, replace(request.options, name=_name_of(request.source)))
-        write = replace(write, notes=(*plan.warnings, *write.notes))
+        warnings = _asked_for(plan, request.options)
+        write = replace(write, notes=(*warnings, *write.notes))
     misfits = [one.name for one in misfits_of(plan.blobs)]
     return PlannedExport(place, write, documents, plan.quantizes), misfits
+
+
+def _asked_for(plan: Plan, options: ExportOptions) -> list[str]:
+    """Return the warnings of a plan; of types only where types were asked for.
+
+    What does not fit the rules of the format itself is decoded, and told as a loss.
+    """
+    if options.quantize is not None or options.recipe is not None:
+        return list(plan.warnings)
+    misfits = set(misfit_warning(outcomes_of(plan.blobs)))
+    return [warning for warning in plan.warnings if warning not in misfits]
 
 
 def export_model(

@@ -13,10 +13,9 @@ from typing import Final
 
 from importer.recipes.runtimes import FIRST
 from importer.request import Message, Use
-from store import Layer, MediaType
+from store import BlobRef, Layer, MediaType
 from store.errors import InputError, IntegrityError
 from store.json import Json, JsonError, dumps, loads
-from store.writer import Writer
 
 Put = Callable[[bytes], Layer]
 """Put a document into the store; the layer's media type is not set yet."""
@@ -88,25 +87,25 @@ _STOPS: Final = {"gemma4": ("<turn|>",)}
 
 
 def use_layers(
-    writer: Writer, there: Sequence[tuple[Layer, bytes]], use: Use
+    put: Callable[[bytes], BlobRef], there: Sequence[tuple[Layer, bytes]], use: Use
 ) -> tuple[Layer, ...]:
     """Store the documents of a use; return their layers, with those of a stored model.
 
     Args:
-        writer: that stores and pins them.
+        put: stores and pins one.
         there: what the model that the new one is made from has, with contents.
         use: what was asked for.
     """
 
-    def put(data: bytes) -> Layer:
-        ref, _ = writer.put(data)
+    def layer_of(data: bytes) -> Layer:
+        ref = put(data)
         return Layer("", ref.digest, ref.size)
 
     for _, data in there:
-        writer.put(data)
+        put(data)
     contents = {layer.digest: data for layer, data in there}
     layers = (layer for layer, _ in there)
-    return applied(layers, use, lambda layer: contents[layer.digest], put)
+    return applied(layers, use, lambda layer: contents[layer.digest], layer_of)
 
 
 def messages_bytes(messages: Iterable[Message]) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from importer.planning.outcome import outcomes_of
+from importer.planning.outcome import Outcome, outcomes_of
 from importer.planning.plan import BlobPlan, parameters_of
 from importer.recipes.recipe import Recipe
 from importer.sources.file_metadata import fits_record
@@ -28,14 +28,7 @@ def warnings_of(
         yield "what the files of weights say about themselves is too much to be kept"
     plans = [plan for blob in blobs for plan in blob.tensors]
     outcomes = outcomes_of(blobs)
-    misfits = [outcome for outcome in outcomes if not outcome.decision.fits]
-    if misfits:
-        one = misfits[0]
-        yield (
-            f"{len(misfits)} of {len(outcomes)} tensors stay as they are because they do not "
-            f"fit their rule; the first is `{one.name}` {list(one.shape)}: "
-            f"{one.decision.reason}"
-        )
+    yield from misfit_warning(outcomes)
     twice = [plan for plan in plans if plan.codec is not None and plan.was_packed]
     if twice:
         first = twice[0]
@@ -71,3 +64,15 @@ def warnings_of(
     if empty:
         more = f" and {len(empty) - 1} more" if len(empty) > 1 else ""
         yield f"tensor `{empty[0]}`{more} has no elements"
+
+
+def misfit_warning(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """Yield how many tensors stay as they are, against their rules."""
+    misfits = [outcome for outcome in outcomes if not outcome.decision.fits]
+    if misfits:
+        one = misfits[0]
+        yield (
+            f"{len(misfits)} of {len(outcomes)} tensors stay as they are because they do not "
+            f"fit their rule; the first is `{one.name}` {list(one.shape)}: "
+            f"{one.decision.reason}"
+        )

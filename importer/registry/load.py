@@ -92,8 +92,8 @@ def load(
             missing = lacking(writer, store, refs, tally)
             _bring(layout, writer, missing, tally, threads)
             previous = set_name(writer, name, model.data)
-        listen(Published(model.digest))
         replaced = previous.digest if previous is not None else None
+        listen(Published(model.digest, is_new=model.digest != replaced))
         done.append(Loaded(name, model.digest, replaced, tally.moved, tally.present))
     return done
 

@@ -78,8 +78,8 @@ def pull(  # noqa: PLR0913 - each is another side of it
             if not clobber:
                 store.catalog.check_free(name)
             previous = set_name(writer, name, model.data)
-            listen(Published(model.digest))
         replaced = previous.digest if previous is not None else None
+        listen(Published(model.digest, is_new=model.digest != replaced))
         return Pulled(reference, name, model.digest, replaced, tally.moved, tally.present)
     finally:
         registry.close()

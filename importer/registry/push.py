@@ -98,7 +98,8 @@ def push(
     try:
         is_new = not has_manifest(registry, model.digest)
         nbytes = sum(ref.size for ref in refs)
-        tally.listen(Moving("pushing", str(reference), len(refs), nbytes))
+        if not dry_run:
+            tally.listen(Moving("pushing", str(reference), len(refs), nbytes))
         together(send, refs, registry.stop)
         if is_new and not dry_run:
             put_manifest(registry, model)

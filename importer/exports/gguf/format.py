@@ -78,7 +78,8 @@ class Gguf:
         inventory = plan.inventory
         word = file_type_name(asked.quantize)
         matrix = _matrix(asked.imatrix, word)
-        left = (*plan.left_out, *(LeftOut(file.file.path, _IN_FILE) for file in plan.files))
+        files = (file.file for file in plan.files if file.file.maker is None)
+        left = (*plan.left_out, *(LeftOut(file.path, _IN_FILE) for file in files))
         if (whole := whole_files(inventory)) is not None:
             if word or asked.shard_size is not None:
                 return requantized(asked, whole, word, matrix, left)

@@ -254,3 +254,12 @@ def test_scales_of_an_f32_source_are_told_with_what_makes_them_smaller(store, tm
     assert "would save 2.0 KB" in wide.stderr
     assert "5.00 bits per weight" in narrow.stderr
     assert "note: the source is F32" not in narrow.stderr
+
+
+def test_what_is_unchanged_is_not_said_to_be_published(store):
+    first = run("create", "m", LLAMA, store=store).succeeded().stderr
+    again = run("create", "m", LLAMA, store=store).succeeded().stderr
+
+    assert "published manifest" in first
+    assert "published manifest" not in again
+    assert "m:latest is unchanged" in again

@@ -186,3 +186,12 @@ def test_two_ids_of_equal_models_are_explained(filled, tmp_path):
     assert "they have two IDs, " in done.stderr
     assert "these records differ (files, model)" in done.stderr
     assert "two IDs" not in run("diff", "a", "a", store=filled).succeeded().stderr
+
+
+def test_a_path_does_not_look_like_the_name_of_a_model(both, tmp_path, monkeypatch):
+    shutil.copytree(LLAMA, tmp_path / "bare")
+    monkeypatch.chdir(tmp_path)
+
+    header = run("diff", "kept", "bare", store=both).succeeded().stdout.splitlines()[:2]
+
+    assert [line.split()[1] for line in header] == ["kept:latest", "./bare"]

@@ -36,7 +36,20 @@ def test_a_store_where_nothing_was_replaced_has_no_history(filled):
         "ID",
         "SIZE",
         "SET",
+        "REPLACED",
+        "BY",
     ]
+
+
+def test_history_says_what_came_after(replaced):
+    run("rm", "kept", store=replaced).succeeded()
+
+    first, second = run("list", "--history", "kept", store=replaced).stdout.splitlines()[1:]
+
+    by = {line.split()[1]: line.split()[-1] for line in (first, second)}
+    moe = now(replaced, "moe:v1")[:12]
+    assert by.pop(moe) == "removed"
+    assert list(by.values()) == [moe]
 
 
 def test_history_has_what_a_name_stood_for_before(filled):

@@ -502,3 +502,23 @@ def test_a_draft_on_a_gguf_file_is_refused(create, tmp_path):
     gguf_file(tmp_path / "x.gguf", "llama")
 
     assert "cannot carry" in create(f"FROM x.gguf\nDRAFT {LLAMA}\n").failed(4)
+
+
+def test_layers_of_a_modelfile_are_counted_with_the_others(create):
+    create(f"FROM {LLAMA}\n", name="plain").succeeded()
+
+    made = create(f"FROM {LLAMA}\nSYSTEM Be kind.\nLICENSE free\n").succeeded()
+
+    assert "\nwrote 2 blobs (" in made.stderr
+
+
+def test_a_modelfile_that_nobody_named_is_mentioned(store, tmp_path, monkeypatch):
+    (tmp_path / "Modelfile").write_text(f"FROM {LLAMA}\n")
+    monkeypatch.chdir(tmp_path)
+
+    found = run("create", "a", store=store).succeeded().stderr
+    named = run("create", "b", "-f", "Modelfile", store=store).succeeded().stderr
+
+    note = f"no SOURCE is named: doing what `Modelfile` says: FROM {LLAMA}\n"
+    assert found.startswith(note)
+    assert note not in named

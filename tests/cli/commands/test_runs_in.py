@@ -8,6 +8,7 @@ import pytest
 
 from tests.cli.runner import run
 from tests.importer.builders import MODELS, model
+from tests.importer.formats.gguf.builders import GOOD as GGUF
 
 LLAMA = MODELS / "tiny-llama"
 EXPERTS = {
@@ -89,3 +90,20 @@ def test_a_hostile_architecture_is_printable(store, tmp_path):
 
     assert "\x1b" not in run("show", "m", store=store).stdout
     assert json.dumps(run("show", "m", "--json", store=store).document)
+
+
+def test_types_that_were_chosen_for_a_size_are_allowed_otherwise(store):
+    words = ("--target-bpw", "7.3", "--allow", "int6/64,int8/64")
+    made = run("create", "m", LLAMA, *words, store=store).succeeded()
+
+    (line,) = [line for line in made.stderr.split("\n") if line.startswith("warning: ")]
+    assert "`--allow int4/64,int8/64` helps" in line
+
+
+def test_a_gguf_file_runs_in_what_loads_such_files(store, tmp_path):
+    (tmp_path / "x.gguf").write_bytes(GGUF)
+    run("create", "m", tmp_path / "x.gguf", store=store).succeeded()
+
+    shown = run("show", "m", store=store).succeeded()
+    assert "programs that load GGUF files, such as Ollama and llama.cpp" in shown.stdout
+    assert run("show", "m", "--json", store=store).document["runs_in"] is None

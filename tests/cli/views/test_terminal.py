@@ -164,4 +164,4 @@ def test_rm_never_asks(filled):
     code, stdout, seen = on_terminal("rm", "kept", store=filled)
 
     assert (code, stdout) == (0, "deleted 'kept:latest'\n")
-    assert seen.startswith("169 KB in ")
+    assert seen.startswith("29 blobs (169 KB) ")

@@ -276,9 +276,10 @@ def test_a_file_that_is_stored_whole_comes_out_byte_for_byte(store, tmp_path, ki
     export(None, path, "gguf", source=source, q=kind)
     create(store, path)
 
-    export(store, tmp_path / "out.gguf", "gguf")
+    done = export(store, tmp_path / "out.gguf", "gguf")
     export(None, tmp_path / "given" / "beside.gguf", "gguf", source=path)
 
+    assert done.left_out == ()
     assert (tmp_path / "out.gguf").read_bytes() == path.read_bytes()
     assert (tmp_path / "given" / "beside.gguf").read_bytes() == path.read_bytes()
 

@@ -245,6 +245,7 @@ def test_codes_that_mlx_lacks_are_decoded_and_that_is_a_loss(store, tmp_path, dt
     done = export(store, tmp_path / "out", "mlx")
 
     assert any("decoded and rounded" in line for line in done.lossy)
+    assert not any("stay as they are" in note for note in done.notes)
     found = arrays(tmp_path / "out")
     assert {key: one[:2] for key, one in found.items()} == {
         name: ({"bfloat16": "BF16", "float16": "F16"}[dtype], (256, 256)),
