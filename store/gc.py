@@ -10,8 +10,8 @@ from typing import Final
 from store.errors import IngotError, is_no_space
 from store.fs import FileSystem
 from store.mark import GcPlan, Marking
-from store.status import Kind
 from store.store import Store
+from store.writer_folder import remove_tree
 
 WAIT: Final = 10.0
 """Seconds that gc waits for writers, who hold the lock for moments."""
@@ -72,7 +72,7 @@ class GarbageCollector:
         if trash is not None:
             for name, kind in self.store.fs.entries(trash):
                 if name.startswith(_GONE):
-                    _remove(self.store.fs, trash / name, kind)
+                    remove_tree(self.store.fs, trash / name, kind)
         return plan
 
     def _mark(self, own: Path | None) -> GcPlan:
@@ -106,7 +106,7 @@ class GarbageCollector:
             if trash is not None and _moved(fs, path, trash / f"{_GONE}{prefix}{number}"):
                 continue
             if (seen := fs.status(path)) is not None:
-                _remove(fs, path, seen.kind)
+                remove_tree(fs, path, seen.kind)
 
     def _prune_directories(self) -> None:
         # Excluding writers, who make these directories and then rename into them.
@@ -125,21 +125,3 @@ def _moved(fs: FileSystem, path: Path, target: Path) -> bool:
             raise
         return False  # on a full disk a directory cannot grow
     return True
-
-
-def _remove(fs: FileSystem, path: Path, kind: Kind) -> None:
-    if kind is not Kind.DIRECTORY:
-        fs.unlink(path)
-        return
-    # Not by recursion, which ends at a depth that paths do not.
-    found, waiting = [], [path]
-    while waiting:
-        directory = waiting.pop()
-        found.append(directory)
-        for name, inner in fs.entries(directory):
-            if inner is Kind.DIRECTORY:
-                waiting.append(directory / name)
-            else:
-                fs.unlink(directory / name)
-    for directory in reversed(found):
-        fs.rmdir(directory)

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from store.digest import Digest
 from store.errors import StorageError
 from store.fs import File, FileSystem
+from store.status import Kind
 
 LOCK: Final = "lock"
 """A file that a writer holds locked for as long as it lives."""
@@ -78,9 +79,30 @@ class Pins:
 
 
 def remove_folder(fs: FileSystem, folder: Path) -> None:
-    """Remove the folder of a writer; the caller holds the shared lock, and the writer's own."""
-    names = [name for name, _ in fs.entries(folder)]
+    """Remove the folder of a writer; the caller holds the shared lock, and the writer's own.
+
+    In that of a gc that was interrupted there may be folders, which it had moved there.
+    """
     # The lock goes last: without it the folder is a dead writer's.
-    for name in sorted(names, key=lambda name: name == LOCK):
-        fs.unlink(folder / name)
+    for name, kind in sorted(fs.entries(folder), key=lambda entry: entry[0] == LOCK):
+        remove_tree(fs, folder / name, kind)
     fs.rmdir(folder)
+
+
+def remove_tree(fs: FileSystem, path: Path, kind: Kind) -> None:
+    """Remove a file, or a directory with all that is in it."""
+    if kind is not Kind.DIRECTORY:
+        fs.unlink(path)
+        return
+    # Not by recursion, which ends at a depth that paths do not.
+    found, waiting = [], [path]
+    while waiting:
+        directory = waiting.pop()
+        found.append(directory)
+        for name, inner in fs.entries(directory):
+            if inner is Kind.DIRECTORY:
+                waiting.append(directory / name)
+            else:
+                fs.unlink(directory / name)
+    for directory in reversed(found):
+        fs.rmdir(directory)

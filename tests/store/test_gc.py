@@ -521,3 +521,18 @@ def test_gc_changes_nothing_when_there_is_nothing_to_do(store):
 
 def test_all_tensors_of_the_sample_are_different():
     assert len(set(TENSORS.values())) == len(TENSORS)
+
+
+def test_an_interrupted_gc_leaves_nothing_of_what_it_moved_away(store, monkeypatch):
+    create(store)
+    create(store, tensors=OTHER)
+    assert list(store.layout.history.iterdir()), "folders move, too"
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("store.gc.remove_tree", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        collect(store)
+
+    assert list(store.layout.tmp.iterdir()) == []
