@@ -227,9 +227,7 @@ def _entry(name: str, value: Json, where: str) -> TensorEntry:
     bits = elements(shape) * ITEM_BITS[dtype]
     if bits % 8 or bits // 8 != end - begin:
         needed = str(bits // 8) + (f"+{bits % 8}/8" if bits % 8 else "")
-        message = (
-            f"tensor `{name}`: offsets give {end - begin} bytes, expected {needed} by its shape"
-        )
+        message = f"tensor `{name}`: offsets give {end - begin} bytes, expected {needed}"
         _bad(where, "E_ST_SIZE", message)
     return TensorEntry(name, sys.intern(dtype), _one_of(shape), begin, end - begin)
 
@@ -290,8 +288,7 @@ def _check_layout(entries: list[TensorEntry], available: int, where: str) -> Non
         message = f"header promises {end} bytes of data, file has {available}"
         _bad(where, "E_ST_TRUNCATED", message, hint=_AGAIN)
     if end < available:
-        message = f"{available - end} bytes after the last tensor"
-        _bad(where, "E_ST_TRAILING", message)
+        _bad(where, "E_ST_TRAILING", f"{available - end} bytes after the last tensor")
 
 
 _AGAIN: Final = "The download is incomplete: fetch the file again"
