@@ -35,7 +35,7 @@ def check_place(dest: Path) -> Path:
         taken(dest, "exists already, and is not replaced")
     with os.scandir(place) as entries:
         if next(entries, None) is not None:
-            taken(dest, "is a directory with something in it, which is not replaced")
+            taken(dest, "is not empty, expected a new or an empty directory")
     if os.path.ismount(place):
         taken(dest, "is the root of a file system, expected a directory in one")
     return place

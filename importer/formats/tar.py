@@ -153,7 +153,7 @@ def _check(block: bytes, offset: int, where: str) -> None:
             hint="Name an OCI image layout: a directory, or a tar archive of one",
         )
     if len(block) < BLOCK:
-        _bad(where, f"ends at {offset + len(block)} without an end mark")
+        _bad(where, f"ends at byte {offset + len(block)}, expected an end mark")
     said = _number(block[_CHECKSUM], where)
     found = sum(block) - sum(block[_CHECKSUM]) + 8 * ord(" ")
     if said != found:

@@ -94,7 +94,6 @@ _UNREAD: Final = (
     _UnreadFormat("TorchScript", Naming((".torchscript", ".jit", ".ptl"))),
     _UnreadFormat("ExecuTorch", Naming((".pte",))),
     _UnreadFormat("Torch7", Naming((".t7",))),
-    _UnreadFormat("Darknet", Naming((".weights",))),
     _UnreadFormat("MNN", Naming((".mnn",))),
     _UnreadFormat("RKNN", Naming((".rknn",))),
 )

@@ -183,7 +183,7 @@ CALLS = {
     "create x {llama} --jobs 0": (2, ("`--jobs 0`", "expected an integer of 1", "hint: ")),
     "create ../x {llama}": (2, ("`../x`", "expected the name", "hint: ")),
     "create x {llama} --rule *.nope=int4": (2, ("`*.nope`", "no tensor matches", "hint: ")),
-    "create x {place}/cut": (3, ("`model.safetensors`", "needs", "hint: ")),
+    "create x {place}/cut": (3, ("`model.safetensors`", "expected", "hint: ")),
     "create x {llama} --recipe {place}/bad.toml": (
         3,
         ("bad.toml`", "expected `match`", "hint"),

@@ -69,7 +69,7 @@ def test_nothing_is_written_where_something_is(two, tmp_path):
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "file").write_bytes(b"mine")
 
-    assert "something in it" in run("save", "m", tmp_path / "taken", store=two).failed(2)
+    assert "is not empty" in run("save", "m", tmp_path / "taken", store=two).failed(2)
     assert "exists already" in run("save", "m", tmp_path / "taken.tar", store=two).failed(2)
     assert (tmp_path / "taken.tar").read_bytes() == b"mine"
 
@@ -87,7 +87,7 @@ def test_a_glob_saves_what_it_matches_once(two, tmp_path):
     words = ("save", "m", "[mn]*", tmp_path / "layout")
 
     assert len(run(*words, store=two).succeeded().stdout.splitlines()) == 2
-    assert "`x*` not found" in run("save", "x*", tmp_path / "other", store=two).failed(9)
+    assert "no model matches `x*`" in run("save", "x*", tmp_path / "other", store=two).failed(9)
 
 
 def test_what_is_not_an_archive_is_said(tmp_path):

@@ -20,7 +20,7 @@ def refused(source):
 LONE = (
     "npy npz pkl pickle joblib dill h5 hdf5 keras msgpack ot pb tflite ckpt.meta pdparams "
     "pdopt pdiparams pdmodel mlmodel nemo mar engine trt plan params caffemodel ggml ggjt "
-    "llamafile torchscript jit ptl pte t7 weights mnn rknn data-00000-of-00001"
+    "llamafile torchscript jit ptl pte t7 mnn rknn data-00000-of-00001"
 )
 
 

@@ -102,8 +102,8 @@ def _trust() -> Iterator[Bug]:
         "any text may be in a digest",
         "store",
         "store/digest",
-        "        if not _is_hex(self.hex):",
-        "        if not self.hex:",
+        "        if not _is_hex(digits):",
+        "        if not digits:",
     )
     yield bug(
         "of a path the last part alone is checked",
