@@ -9,6 +9,7 @@ from typing import Final
 from store.blobs import BlobRef
 from store.catalog import StoredManifest
 from store.names import ModelName
+from store.origins import Origin
 from store.store import Store
 from store.writer import Writer
 
@@ -29,10 +30,18 @@ def reused(
             yield ref, is_known or store.blobs.vouch(ref)
 
 
-def set_name(writer: Writer, name: ModelName, data: bytes) -> StoredManifest | None:
+def set_name(
+    writer: Writer, name: ModelName, data: bytes, origin: Origin | None = None
+) -> StoredManifest | None:
     """Publish a manifest byte for byte; return what the name stood for before.
+
+    Args:
+        writer: that has pinned its blobs.
+        name: of the model.
+        data: of the manifest.
+        origin: where the model came from, if that is to be noted.
 
     Raises:
         BlobsGoneError: blobs of it are not there; the name is as it was.
     """
-    return writer.copy(StoredManifest(name, data, 0), name)
+    return writer.copy(StoredManifest(name, data, 0), name, origin)

@@ -20,7 +20,7 @@ from store.history import History
 from store.lock import StoreLock
 from store.manifest import Manifest
 from store.names import ModelName
-from store.origins import Origins
+from store.origins import Origin, Origins
 from store.partials import Partials
 from store.writer_folder import LOCK, PURPOSE, Pins, WriterId, remove_folder
 
@@ -186,14 +186,14 @@ class Writer:
             self.discard(path)
 
     def publish(
-        self, name: ModelName, manifest: Manifest, origin: Path | None = None
+        self, name: ModelName, manifest: Manifest, origin: Origin | None = None
     ) -> Publication:
         """Set `name` to a manifest, durably; the promise of "created" holds from here on.
 
         Args:
             name: what to call it.
             manifest: whose blobs this writer has pinned.
-            origin: the local path that the model was made from, if it was.
+            origin: where the model came from, if that is to be noted.
 
         Raises:
             BlobsGoneError: a blob is no longer there; the name is as it was.
@@ -221,9 +221,17 @@ class Writer:
         self.fs.sync_directory(self._blobs.layout.blobs)
 
     def copy(
-        self, source: ModelName | StoredManifest, target: ModelName
+        self,
+        source: ModelName | StoredManifest,
+        target: ModelName,
+        origin: Origin | None = None,
     ) -> StoredManifest | None:
         """Set `target` to a model, or to what history has; return what it stood for before.
+
+        Args:
+            source: the model.
+            target: its new name.
+            origin: where the model came from, if that is to be noted.
 
         Raises:
             BlobsGoneError: gc or another program has removed blobs of it; nothing was set.
@@ -234,6 +242,9 @@ class Writer:
             found = self._catalog.get(source)
             write_small(self.fs, partial, found.data)
             self.sync()
+            if origin is not None:
+                # Before the manifest, as above.
+                self._origins.put(found.digest, origin, self.partials.path(".origin"))
             return self._replace(target, partial, found.parse(), found.digest)
 
     def close(self) -> None:

@@ -250,8 +250,9 @@ def _check_origins(store: Path, *, after_gc: bool) -> Iterator[str]:
     for path in sorted((store / "origins").glob("*")):
         if stat.S_IMODE(path.lstat().st_mode) & 0o077:
             yield f"{_short(store, path)} can be read by others"
-        if not os.path.isabs(path.read_bytes()):
-            yield f"{_short(store, path)} holds no path"
+        origin = path.read_bytes()
+        if not os.path.isabs(origin) and not origin.startswith(b"oci://"):
+            yield f"{_short(store, path)} holds neither a path nor an address"
         if after_gc and path.name not in needed:
             yield f"{_short(store, path)} was left by gc: no manifest needs it"
 

@@ -67,8 +67,8 @@ def verify(
         bool,
         typer.Option(
             "--repair",
-            help="Make damaged blobs again from the sources of their models, and move those "
-            "that cannot be repaired into quarantine.",
+            help="Make damaged blobs again from the sources of their models, or fetch them "
+            "from the registry, and move those that cannot be repaired into quarantine.",
         ),
     ] = False,
     jobs: JobsOpt = None,

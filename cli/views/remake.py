@@ -10,13 +10,12 @@ from importer.codecs.spec import Method
 from importer.models.provenance import Provenance
 from importer.recipes.recipe import Misaligned
 from importer.recipes.replay import RecipeOptions
-from store.names import DEFAULT_HOST
 
 
 def advice(made: Provenance) -> str:
     """Return how to have a model again that could not be repaired."""
-    if not made.sources and made.name.host != DEFAULT_HOST:
-        return f"fetch it again: ingot pull {made.name}"
+    if _is_fetched(made):
+        return f"fetch it again: {again_command(made)}"
     last = made.sources[-1] if made.sources else None
     if isinstance(last, Path) and not last.exists():
         return (
@@ -24,13 +23,27 @@ def advice(made: Provenance) -> str:
         )
     if last is None:
         again = "`ingot pull`, `ingot load`"
-        return f"bring it again as it came ({again}), or make it again: {create_command(made)}"
-    return f"make it again: {create_command(made)}"
+        return f"bring it again as it came ({again}), or make it again: {again_command(made)}"
+    return f"make it again: {again_command(made)}"
 
 
-def create_command(made: Provenance) -> str:
-    """Return the line that the user types to make a model again."""
-    return shlex.join(create_words(made))
+def again_command(made: Provenance) -> str:
+    """Return the line that the user types to have a model again."""
+    return shlex.join(again_words(made))
+
+
+def again_words(made: Provenance) -> list[str]:
+    """Return the words of the command that fetches a model again, or makes it."""
+    if not _is_fetched(made):
+        return create_words(made)
+    registry = made.registry
+    assert registry is not None, "what is fetched comes from one"
+    named = [] if registry.name == made.name else [str(made.name)]
+    return ["ingot", "pull", str(registry), *named]
+
+
+def _is_fetched(made: Provenance) -> bool:
+    return made.registry is not None and (made.was_pulled or not made.sources)
 
 
 def create_words(made: Provenance) -> list[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from importer.recipes.document import from_document
 from importer.recipes.recipe import PLAIN
@@ -15,6 +17,12 @@ from importer.sources.location import HubRepository, Source, StoredModel
 from importer.sources.stored.record import NO_RECORD, ModelRecord, read_record
 from store import Digest, IngotError, MediaType, ModelName, Store
 from store.catalog import StoredManifest
+from store.errors import UsageError
+from store.names import DEFAULT_HOST
+from store.origins import Origin
+
+if TYPE_CHECKING:
+    from importer.registry.reference import Reference
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +36,16 @@ class Provenance:
         sources: what the model can be made from again, the nearest first.
         record: as the configuration holds it.
         report: whether the model has a report of its quality.
+        registry: that has its blobs, or None where nothing says so.
+        was_pulled: whether it is noted that it came from there; else its name says so.
     """
 
     name: ModelName
     sources: tuple[Source, ...]
     record: ModelRecord = NO_RECORD
     report: bool = False
+    registry: Reference | None = None
+    was_pulled: bool = False
 
     def requests(self, threads: int) -> tuple[ImportRequest, ...]:
         """Return the imports that should give the same blobs, one for each source.
@@ -82,23 +94,40 @@ def provenance_of(
     """
     manifest = stored.parse()
     record = read_record(store, manifest.config)
+    report = any(layer.media_type == MediaType.QUALITY for layer in manifest.layers)
+    if source is not None:
+        return Provenance(stored.name, (source,), record, report)
+    origin = store.origins.get(stored.digest)
     return Provenance(
         stored.name,
-        tuple(_sources(store, stored, record)) if source is None else (source,),
+        tuple(_sources(store, origin, record)),
         record,
-        any(layer.media_type == MediaType.QUALITY for layer in manifest.layers),
+        report,
+        _registry(stored.name, origin),
+        was_pulled=isinstance(origin, str),
     )
 
 
-def _sources(store: Store, stored: StoredManifest, record: ModelRecord) -> Iterator[Source]:
+def _registry(name: ModelName, origin: Origin | None) -> Reference | None:
+    # A model of the default host need not be from there: nobody is asked for it by its name.
+    if not isinstance(origin, str) and name.host == DEFAULT_HOST:
+        return None
+    from importer.registry.reference import Reference  # noqa: PLC0415 - what `show` does without
+
+    try:
+        return Reference.parse(origin) if isinstance(origin, str) else Reference.of(name)
+    except UsageError:
+        return None  # it has rotted, or no registry admits it
+
+
+def _sources(store: Store, local: Origin | None, record: ModelRecord) -> Iterator[Source]:
     if record.model is not None:
         yield from map(StoredModel, _names_of(store, record.model))
-    local = store.origins.get(stored.digest)
-    if local is not None:
+    if isinstance(local, Path):
         yield local
     if record.hub is not None:
         yield record.hub
-    elif record.is_empty and local is not None and (named := repository_of(local)):
+    elif record.is_empty and isinstance(local, Path) and (named := repository_of(local)):
         # The record is lost; the cache's name tells as much.
         with contextlib.suppress(IngotError):
             yield HubRepository.checked(*named)

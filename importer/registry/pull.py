@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from importer.events import Listener, Moving, Published
@@ -19,6 +20,7 @@ from store.errors import NoSpaceError
 from store.names import ModelName
 
 if TYPE_CHECKING:
+    from store.origins import Origin
     from store.store import Store
     from store.writer import Writer
 
@@ -77,7 +79,7 @@ def pull(  # noqa: PLR0913 - each is another side of it
             together(lambda ref: download(registry, writer, ref, tally), missing, registry.stop)
             if not clobber:
                 store.catalog.check_free(name)
-            previous = set_name(writer, name, model.data)
+            previous = set_name(writer, name, model.data, _origin(store, model, reference))
         replaced = previous.digest if previous is not None else None
         listen(Published(model.digest, is_new=model.digest != replaced))
         return Pulled(reference, name, model.digest, replaced, tally.moved, tally.present)
@@ -116,6 +118,12 @@ def _model(registry: Registry) -> Model:
         return read_blob(registry, ref, limits.MANIFEST_BYTES)
 
     return model_of(get_manifest(registry), f"`{registry.reference}`", read)
+
+
+def _origin(store: Store, model: Model, reference: Reference) -> Origin | None:
+    """Return what is to be noted: a source that is there is nearer than the registry."""
+    known = store.origins.get(model.digest)
+    return None if isinstance(known, Path) and known.exists() else reference.address
 
 
 def _check_space(store: Store, writer: Writer, missing: list[BlobRef]) -> None:

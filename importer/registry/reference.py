@@ -43,6 +43,8 @@ class Reference:
     def parse(cls, text: str) -> Reference:
         """Read `[host/]repository[:tag|@digest]`, a name of the store among others.
 
+        `oci://` may go before it, as `address` has it.
+
         The first part is a host where it has a `.` or `:`, or is `localhost`, as Docker reads
         it, or where two parts follow, as Ollama does. What is left out is what a name of the
         store leaves out.
@@ -64,7 +66,7 @@ class Reference:
         elif len(parts) == 1:
             parts.insert(0, DEFAULT_NAMESPACE)
         good = (
-            scheme in {"", "http", "https"}
+            scheme in {"", "http", "https", "oci"}
             and _is_good_host(host)
             and all(map(_PART.fullmatch, parts))
             and len("/".join(parts)) <= _LONGEST
@@ -77,7 +79,7 @@ class Reference:
                 tag = str(Digest.parse(digest))
             except IntegrityError as error:
                 raise _invalid(text) from error
-        found = cls(host, "/".join(parts), tag, scheme)
+        found = cls(host, "/".join(parts), tag, scheme.removeprefix("oci"))
         if host != DEFAULT_HOST and found.repository != found.repository.lower():
             raise UsageError(
                 f"repository `{found.repository}` has capital letters, which registries "
@@ -96,6 +98,11 @@ class Reference:
         """
         host, namespace, model, tag = name.parts
         return cls.parse(f"{host}/{namespace}/{model}:{tag}")
+
+    @property
+    def address(self) -> str:
+        """The reference as an address, which Helm and others write so."""
+        return f"oci://{self}"
 
     @property
     def digest(self) -> Digest | None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 from importer.engine.ledger import Written
 from importer.engine.measure import measure
@@ -16,7 +16,7 @@ from importer.engine.space import check_space
 from importer.engine.write import write_blobs
 from importer.events import Listener, Planned
 from importer.models.config import config_bytes
-from importer.models.provenance import provenance_of
+from importer.models.provenance import Provenance, provenance_of
 from importer.models.quality import quality_bytes
 from importer.pipeline import planned
 from importer.planning.kept_files import files_by_name, layers_by_name
@@ -24,9 +24,9 @@ from importer.planning.plan import Job, Plan
 from importer.request import ImportRequest
 from importer.sources.location import HubRepository, Source
 from importer.verification.blame import is_of_the_source
+from importer.verification.damaged import DamagedModel, Repaired
 from importer.verification.missing import fetch_parts, lacks_much
-from store import CommitOutcome, Digest, Layer, Manifest, MediaType, Store
-from store.catalog import StoredManifest
+from store import CommitOutcome, Digest, Layer, MediaType, Store
 from store.errors import (
     IngotError,
     NoSpaceError,
@@ -34,32 +34,8 @@ from store.errors import (
 )
 from store.writer import Writer
 
-
-class Repaired(NamedTuple):
-    """A blob that is good again.
-
-    Attributes:
-        size: bytes.
-        what: the layer's name.
-        source: that it was made from.
-    """
-
-    digest: Digest
-    size: int
-    what: str
-    source: Source
-
-
-@dataclass(frozen=True, slots=True)
-class DamagedModel:
-    """A model that uses damaged blobs."""
-
-    stored: StoredManifest
-    manifest: Manifest
-
-    def uses(self, digest: Digest) -> bool:
-        """Whether a blob is one of its own."""
-        return any(ref.digest == digest for ref in self.manifest.blobs)
+if TYPE_CHECKING:
+    from importer.registry.reference import Reference
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,25 +113,50 @@ class Rebuilder:
     def _lacks(self, digest: Digest) -> bool:
         return digest in self._waiting
 
-    def _lacking(self, model: DamagedModel) -> Iterator[Layer]:
-        layers = (model.manifest.config, *model.manifest.layers)
-        # Each blob once, whatever layers share it.
-        yield from {la.digest: la for la in layers if self._lacks(la.digest)}.values()
+    def _lacking(self, model: DamagedModel) -> list[Layer]:
+        return model.among(self._waiting)
 
     def _rebuild(self, model: DamagedModel, writer: Writer) -> None:
-        if not any(self._lacking(model)):
+        if not self._lacking(model):
             return
         try:
-            requests = provenance_of(self._store, model.stored, self._source).requests(
-                self._threads
-            )
+            made = provenance_of(self._store, model.stored, self._source)
         except IngotError as error:
             self._note_reason(model, str(error))
             return
-        if not requests:
+        if made.was_pulled:
+            # Fetching is less work than making, and needs nothing else.
+            self._fetch(model, made.registry, writer)
+        self._make_all(model, made, writer)
+        if not made.was_pulled:
+            self._fetch(model, made.registry, writer)
+
+    def _fetch(self, model: DamagedModel, registry: Reference | None, writer: Writer) -> None:
+        lacking = self._lacking(model)
+        if registry is None or not lacking:
+            return
+        from importer.verification.refetch import refetch  # noqa: PLC0415 - 60 ms of HTTP
+
+        layers = {layer.ref: layer for layer in lacking}
+        check_space(self._store, [ref.size for ref in layers])
+        found, reasons = refetch(registry, list(layers), writer, self._listen)
+        for ref in found:
+            self._waiting.discard(ref.digest)
+            what = model.what(layers[ref])
+            self._repaired.append(Repaired(ref.digest, ref.size, what, registry.address))
+        for reason in reasons:
+            self._note_reason(model, reason)
+
+    def _make_all(self, model: DamagedModel, made: Provenance, writer: Writer) -> None:
+        try:
+            requests = made.requests(self._threads)
+        except IngotError as error:
+            self._note_reason(model, str(error))
+            return
+        if not requests and made.registry is None:
             self._note_reason(model, "its source was not recorded")
         for request in requests:
-            lacking = list(self._lacking(model))
+            lacking = self._lacking(model)
             if not lacking:
                 return
             # A report of quality is of all tensors.
@@ -223,7 +224,7 @@ class Rebuilder:
 
     def _measure(self, attempt: _Attempt, writer: Writer) -> None:
         """Make a lost report again, of the tensors that the model has."""
-        lacking = list(self._lacking(attempt.model))
+        lacking = self._lacking(attempt.model)
         reports = [layer for layer in lacking if layer.media_type == MediaType.QUALITY]
         if not reports:
             return
@@ -282,9 +283,7 @@ class Rebuilder:
             self._note(attempt, layer, done)
 
     def _note(self, attempt: _Attempt, layer: Layer, done: Written) -> None:
-        is_config = layer is attempt.model.manifest.config
-        what = layer.name or ("configuration" if is_config else layer.title)
-        ref = done.ref
+        what, ref = attempt.model.what(layer), done.ref
         if done.installed is CommitOutcome.REFUSED:
             digests = f"{ref.digest} there, {layer.digest} in the model"
             self._fail(attempt, f"changed: `{what}` gives {digests}")

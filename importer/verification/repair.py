@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 from importer.events import Listener, silent
 from importer.models.provenance import Provenance, provenance_of
 from importer.sources.location import Source
-from importer.verification.rebuild import DamagedModel, Rebuilder, Repaired
+from importer.verification.damaged import DamagedModel, Repaired
+from importer.verification.rebuild import Rebuilder
 from store import Digest, ModelName, Store
 from store.errors import BusyError, IngotError, IntegrityError, UnsupportedError, in_words
 from store.findings import Finding, Problem, Report

@@ -215,7 +215,7 @@ SEEDS: dict[str, list[bytes]] = {
         + b'},{"name":"b","type":"int8/32","shape":[]}]}'
     ],
     "memo": [_memo(), b"", b"SQLite format 3\0"],
-    "origin": [b"/models/m", b"/models/caf\xe9\n"],
+    "origin": [b"/models/m", b"/models/caf\xe9\n", b"oci://ghcr.io/me/llama:int4"],
     "pins": [f"{_DIGEST}\n{_DIGEST}\nsha256:01".encode(), b"team/model:v1"],
     "record": [_RECORD.encode(), b"{}"],
     "quant_state": [

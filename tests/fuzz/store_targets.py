@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from cli.views.remake import create_command
+from cli.views.remake import again_command
 from importer.models.description import describe
 from importer.models.provenance import provenance_of
 from store import Digest, Layer, Manifest, ModelName, Store
@@ -57,11 +57,15 @@ def pins(data: bytes) -> None:
 
 
 def origin(data: bytes) -> None:
-    """Where a model was made from: an absolute path, or "not known"."""
+    """Where a model came from: an absolute path, an address, or "not known"."""
     store = _store()
     (store.layout.origins / DIGEST.file_name).write_bytes(data)
     found = store.origins.get(DIGEST)
-    assert found is None or (found.is_absolute() and os.fsencode(found) != b"")
+    if isinstance(found, str):
+        assert found.encode("ascii") == data
+        assert is_printable(found)
+    else:
+        assert found is None or (found.is_absolute() and os.fsencode(found) != b"")
 
 
 def record(data: bytes) -> None:
@@ -73,7 +77,7 @@ def record(data: bytes) -> None:
     manifest.write_bytes(Manifest(config, ()).to_bytes())
     store.blobs.path(DIGEST).write_bytes(data)
     found = provenance_of(store, store.catalog.get(NAME))
-    assert create_command(found).startswith("ingot create m:latest")
+    assert again_command(found).startswith("ingot create m:latest")
     try:
         found.requests(1)
     except IngotError as refused:

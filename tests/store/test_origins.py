@@ -67,7 +67,25 @@ def test_nobody_else_may_read_an_origin(store):
     assert place(store).stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize("content", [b"", b"relative", b"/a\0", b"\0/a"])
+def test_an_address_is_kept_as_it_is(store):
+    create(store, origin="oci://ghcr.io/me/llama:int4")
+
+    assert store.origins.get(DIGEST) == "oci://ghcr.io/me/llama:int4"
+
+
+def test_an_address_is_noted_with_a_name(store):
+    create(store, origin=None)
+    with store.writing("copy") as writer:
+        writer.copy(name(), name("copy"), "oci://ghcr.io/me/llama:int4")
+
+    assert store.origins.get(DIGEST) == "oci://ghcr.io/me/llama:int4"
+    assert place(store).stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"relative", b"/a\0", b"\0/a", b"oci:// ", b"oci://a\n", b"oci://\xe9", b"OCI://a"],
+)
 def test_a_damaged_origin_is_not_known(store, content):
     create(store)
     place(store).write_bytes(content)

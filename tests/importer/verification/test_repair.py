@@ -14,7 +14,7 @@ import pytest
 import importer.engine.write
 import importer.verification.rebuild
 import importer.verification.repair
-from cli.views.remake import create_command
+from cli.views.remake import again_command
 from importer.events import BlobDone, Planned
 from importer.recipes.options import parse_options
 from importer.sources import file as source_file
@@ -218,7 +218,7 @@ def test_a_quantized_model_is_made_again_with_its_own_recipe(store, tmp_path, op
     aside = source.rename(tmp_path / "aside")
     (loss,) = repair(store).unrepaired
     aside.rename(source)
-    run(*shlex.split(create_command(loss.provenance))[1:], store=root).succeeded()
+    run(*shlex.split(again_command(loss.provenance))[1:], store=root).succeeded()
     assert manifest_bytes(store) == before
 
 
@@ -275,7 +275,7 @@ def test_a_report_of_tensors_that_are_lost_is_lost_with_them(store, tmp_path):
     assert done.repaired == ()
     (loss,) = done.unrepaired
     assert "gives no report of quality: tensors are missing" in " ".join(loss.reasons)
-    assert shlex.split(create_command(loss.provenance))[-1] == "--report"
+    assert shlex.split(again_command(loss.provenance))[-1] == "--report"
 
 
 def test_without_its_source_a_lost_report_is_told_with_its_command(store, tmp_path):
@@ -287,9 +287,9 @@ def test_without_its_source_a_lost_report_is_told_with_its_command(store, tmp_pa
 
     (loss,) = repair(store).unrepaired
 
-    assert create_command(loss.provenance).endswith("--report")
+    assert again_command(loss.provenance).endswith("--report")
     aside.rename(source)
-    run(*shlex.split(create_command(loss.provenance))[1:], store=store.layout.root).succeeded()
+    run(*shlex.split(again_command(loss.provenance))[1:], store=store.layout.root).succeeded()
     assert manifest_bytes(store) == before
     assert is_whole(store)
 
@@ -312,7 +312,7 @@ def test_without_its_source_a_bad_file_leaves_its_name(store, source):
     ]
     assert not path.exists()
     assert [finding.problem for finding in done.remaining] == [Problem.MISSING]
-    assert [(loss.model, create_command(loss.provenance)) for loss in done.unrepaired] == [
+    assert [(loss.model, again_command(loss.provenance)) for loss in done.unrepaired] == [
         ("m:latest", f"ingot create m:latest {source}"),
         ("n:tag", f"ingot create n:tag {source}"),
     ]
@@ -580,7 +580,7 @@ def test_without_its_origin_the_source_must_be_given(store, source):
     again = repair(store, "m", source=source)
 
     assert first.unrepaired[0].reasons == ("its source was not recorded",)
-    assert create_command(first.unrepaired[0].provenance) == "ingot create m:latest SOURCE"
+    assert again_command(first.unrepaired[0].provenance) == "ingot create m:latest SOURCE"
     assert healed(again) == {"a.weight"}
     assert is_whole(store)
 
@@ -640,7 +640,7 @@ def test_a_torn_manifest_is_told_and_keeps_its_blobs(store, source):
     done = repair(store)
 
     assert [finding.problem for finding in done.remaining] == [Problem.MANIFEST]
-    assert [create_command(loss.provenance) for loss in done.unrepaired] == [
+    assert [again_command(loss.provenance) for loss in done.unrepaired] == [
         "ingot create m:latest SOURCE"
     ]
     assert {path.name for path in store.layout.blobs.iterdir()} == before
@@ -769,7 +769,7 @@ def test_a_recipe_that_is_none_is_told(store, source):
     (loss,) = repair(store, "n", source=source).unrepaired
 
     assert "match" in loss.reasons[0]
-    assert create_command(loss.provenance) == f"ingot create n:latest {source} --recipe FILE"
+    assert again_command(loss.provenance) == f"ingot create n:latest {source} --recipe FILE"
 
 
 @pytest.mark.parametrize(
@@ -804,4 +804,4 @@ def test_a_name_and_a_path_are_quoted_for_the_shell(store, tmp_path):
 
     (loss,) = repair(store).unrepaired
 
-    assert create_command(loss.provenance).endswith("/it'\"'\"'s $(here); rm'")
+    assert again_command(loss.provenance).endswith("/it'\"'\"'s $(here); rm'")
