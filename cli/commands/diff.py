@@ -20,7 +20,10 @@ def diff(
     a: Annotated[str, typer.Argument(metavar="A", help=f"What to compare with: {_SIDE}.")],
     b: Annotated[str, typer.Argument(metavar="B", help=f"What is compared: {_SIDE}.")],
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="List every tensor, and every key.")
+        bool,
+        typer.Option(
+            "--verbose", "-v", help="List every tensor, equal ones, too, and every key."
+        ),
     ] = False,
     jobs: JobsOpt = None,
     progress: ProgressOpt = Style.AUTO,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from cli.views.collapse import collapse
+from cli.views.collapse import Row, collapse
 from cli.views.diff_groups import (
     MOVED,
     Groups,
@@ -49,8 +49,13 @@ def diff_lines(
     yield from table(sides, right=(2, 3), cut=(1,))
     yield ""
     yield _verdict(found)
-    if found.is_empty:
-        return
+    if not found.is_empty:
+        yield from _differences(found, most, verbose=verbose)
+    if verbose:
+        yield from _listed("THE SAME", found.of(Kind.SAME), most, verbose=True)
+
+
+def _differences(found: Difference, most: int, *, verbose: bool) -> Iterator[str]:
     changed = found.of(*MOVED)
     yield from _section("ROLE", by_role(found), types=True)
     there = {one.layer for one in changed}
@@ -63,7 +68,7 @@ def diff_lines(
         ("ONLY IN A", Kind.REMOVED),
         ("ONLY IN B", Kind.ADDED),
     ):
-        yield from _listed(title, found.of(kind), most)
+        yield from _listed(title, found.of(kind), most, verbose=verbose)
     yield from _documents(found.documents, verbose=verbose)
 
 
@@ -127,15 +132,21 @@ def _cells(one: TensorDifference) -> tuple[str, ...]:
     )
 
 
-def _listed(title: str, tensors: Sequence[TensorDifference], most: int) -> Iterator[str]:
+def _listed(
+    title: str, tensors: Sequence[TensorDifference], most: int, *, verbose: bool
+) -> Iterator[str]:
     if not tensors:
         return
     yield ""
-    rows = collapse(tensors, lambda one: (one.a, one.b))
+    if verbose:
+        rows = [Row(one.name, (one,)) for one in tensors]
+    else:
+        rows = collapse(tensors, lambda one: (one.a, one.b))
     lines: list[tuple[str, ...]] = [(title, "", "", "")]
     for row in rows[:most]:
         times = f"x{row.repeats}" if row.repeats > 1 else ""
-        sides = [_shown(form) for form in (row.first.a, row.first.b) if form is not None]
+        forms = dict.fromkeys(filter(None, (row.first.a, row.first.b)))
+        sides = [_shown(form) for form in forms]
         lines.append((row.pattern, times, *sides, *[""] * (2 - len(sides))))
     yield from table(lines, right=(1,))
     yield from _more(len(rows) - most)

@@ -50,8 +50,8 @@ def check_room(fs: FileSystem, root: Path, sizes: Iterable[int], what: str) -> N
         )
     if free.files is not None and needed.files > free.files:
         raise NoSpaceError(
-            f"the {what} needs up to {needed.files} files, the file system of `{root}` has "
-            f"{free.files} left; nothing was written",
+            f"the {what} needs up to {needed.files:,} files, the file system of `{root}` has "
+            f"{free.files:,} left; nothing was written",
             code="E_NOSPACE",
         )
 
@@ -80,10 +80,10 @@ def telling_room(fs: FileSystem, root: Path, sizes: Iterable[int], what: str) ->
         free = _free(fs, root)
         needed = _needed(sizes, free.block)
         where = f"`{error.filename}`: " if error.filename else ""
-        files = "" if free.files is None else f" and {free.files} files"
+        files = "" if free.files is None else f" and {free.files:,} files"
         raise NoSpaceError(
             f"{where}{error.strerror}; the {what} needs up to {in_bytes(needed.nbytes)} and "
-            f"{needed.files} files, `{root}` has {in_bytes(free.nbytes)}{files} free now",
+            f"{needed.files:,} files, `{root}` has {in_bytes(free.nbytes)}{files} free now",
             code="E_NOSPACE",
         ) from error
 

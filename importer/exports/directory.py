@@ -41,9 +41,16 @@ class ExportDirectory:
         ...     directory.publish()
     """
 
-    def __init__(self, fs: FileSystem, place: Path) -> None:
-        """Prepare to write to a place that `check_place` returned."""
+    def __init__(self, fs: FileSystem, place: Path, only: str | None = None) -> None:
+        """Prepare to write to a place.
+
+        Args:
+            fs: that it is on.
+            place: as `check_place` returned it.
+            only: the file that is all of the export and gets the place's name, or None.
+        """
         self.fs: Final = fs
+        self._only = only
         self.place: Final = place
         self._made: list[Path] = []
         self._path: Path | None = None
@@ -55,8 +62,8 @@ class ExportDirectory:
             self._make_parents()
             remove_left_over(self.place)
             self._make()
-        except BaseException:
-            self._remove()
+        except BaseException as error:
+            self._exit(error)
             raise
         self._directories.add(self.path)
         return self
@@ -67,7 +74,23 @@ class ExportDirectory:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._exit(error)
+
+    def _exit(self, error: BaseException | None) -> None:
+        if isinstance(error, OSError):
+            # What it is about will be where the user said, and never had another name for them.
+            error.filename, error.filename2 = map(
+                self._in_place, (error.filename, error.filename2)
+            )
         self._remove()
+
+    def _in_place(self, path: object) -> object:
+        if self._path is None or not isinstance(path, str | Path):
+            return path
+        if not Path(path).is_relative_to(self._path):
+            return path
+        inside = Path(path).relative_to(self._path)
+        return str(self.place if str(inside) == self._only else self.place / inside)
 
     @property
     def path(self) -> Path:
@@ -122,11 +145,8 @@ class ExportDirectory:
         finally:
             self.fs.close(file)
 
-    def publish(self, only: str | None = None) -> None:
+    def publish(self) -> None:
         """Give the directory its name, durably, or a file that is all of the export.
-
-        Args:
-            only: path of that file, or None.
 
         Raises:
             UsageError: something has come there meanwhile.
@@ -134,16 +154,16 @@ class ExportDirectory:
         for directory in sorted(self._directories, reverse=True):
             self.fs.sync_directory(directory)
         try:
-            if only is None:
+            if self._only is None:
                 # Over an empty directory this is one step, too.
                 self.fs.rename(self.path, self.place)
             else:
-                self._give_name(self._target(only))
+                self._give_name(self._target(self._only))
         except OSError as error:
             if error.errno in {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EISDIR}:
                 taken(self.place, "came into being meanwhile")
             raise
-        if only is None:
+        if self._only is None:
             self._path = None
         made, self._made = self._made, []
         for directory in {self.place.parent, *(parent.parent for parent in made)}:

@@ -166,7 +166,7 @@ def export_model(
     with (
         _held(store, request.source, blobs),
         telling_room(fs, place.parent, sizes, "export"),
-        ExportDirectory(fs, place) as directory,
+        ExportDirectory(fs, place, write.files[0].path if write.is_file else None) as directory,
     ):
         write_export(
             write,
@@ -179,7 +179,7 @@ def export_model(
         for file in write.sources:
             if not file.is_blob and not is_unchanged(file):
                 changed(file)
-        directory.publish(write.files[0].path if write.is_file else None)
+        directory.publish()
 
 
 @contextlib.contextmanager

@@ -87,13 +87,10 @@ def save(
     files = _files([(name, _model(one)) for name, one in named])
     refs = [file.ref for file in files if file.ref is not None]
     tally.listen(Moving("saving", str(place), len(refs), sum(ref.size for ref in refs)))
-    with ExportDirectory(store.fs, checked) as directory:
-        if is_archive(place):
-            nbytes = _write_archive(directory, files, store, tally)
-            directory.publish("archive")
-        else:
-            nbytes = _write_directory(directory, files, store, tally)
-            directory.publish()
+    only, write = ("archive", _write_archive) if is_archive(place) else (None, _write_directory)
+    with ExportDirectory(store.fs, checked, only) as directory:
+        nbytes = write(directory, files, store, tally)
+        directory.publish()
     return Saved(tuple((name, one.digest) for name, one in named), tally.moved, nbytes)
 
 

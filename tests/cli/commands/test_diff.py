@@ -174,6 +174,21 @@ def test_long_lists_are_cut_and_verbose_has_all(filled):
     assert "--verbose" not in whole
 
 
+def test_verbose_lists_every_tensor_by_its_name(filled, tmp_path):
+    run("create", "again", LLAMA, store=filled).succeeded()
+    names = [
+        one["name"] for one in run("show", "again", "--json", store=filled).document["tensors"]
+    ]
+    equal = run("diff", "again", LLAMA, "-v", store=filled).succeeded().stdout
+    apart = changed("again", "moe:v1", "-v", store=filled).stdout
+
+    for name in names:
+        for text in (equal, apart):
+            assert any(line.split()[:1] == [name] for line in text.splitlines()), name
+    assert "THE SAME" in equal
+    assert "THE SAME" not in run("diff", "again", LLAMA, store=filled).succeeded().stdout
+
+
 def test_two_ids_of_equal_models_are_explained(filled, tmp_path):
     path = write(tmp_path, {"x.gguf": gguf([("w", "F32", (2, 32))], [ARCHITECTURE])}) / "x.gguf"
     for name, source in (("whole", path), ("a", path), ("b", "whole")):

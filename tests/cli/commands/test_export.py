@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import resource
 
 import pytest
 
 from tests.check_store import snapshot
-from tests.cli.runner import run
+from tests.cli.runner import run, spawn
 from tests.importer.builders import MODELS, model
 from tests.importer.exports.exporting import arrays, tree
 
@@ -102,6 +103,24 @@ def test_a_read_only_store_can_be_exported_from(filled, tmp_path):
     finally:
         for place in places:
             place.chmod(0o700)
+
+
+@pytest.mark.parametrize("to", ["hf", "mlx"])
+def test_an_error_names_the_place_that_the_user_named(store, tmp_path, to):
+    run("create", "m", MODELS / "tiny-llama", store=store).succeeded()
+
+    def limited():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000))
+
+    words = ("export", "m", tmp_path / "dest", "--to", to)
+    text = spawn(*words, store=store, preexec_fn=limited).failed(7)
+
+    assert f"`{tmp_path}/dest/" in text
+    assert ".ingot-export" not in text
+    assert list(tmp_path.glob("*export*")) == []
+    archive = tmp_path / "one.tar"
+    text = spawn("save", "m", archive, store=store, preexec_fn=limited).failed(7)
+    assert f"`{archive}`" in text
 
 
 def test_a_source_needs_no_store(store, tmp_path):
