@@ -174,7 +174,7 @@ def test_long_lists_are_cut_and_verbose_has_all(filled):
     assert "--verbose" not in whole
 
 
-def test_verbose_lists_every_tensor_by_its_name(filled, tmp_path):
+def test_verbose_lists_every_tensor_by_its_name(filled):
     run("create", "again", LLAMA, store=filled).succeeded()
     names = [
         one["name"] for one in run("show", "again", "--json", store=filled).document["tensors"]
