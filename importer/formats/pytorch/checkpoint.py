@@ -16,8 +16,10 @@ from importer.formats.window import ReadRange
 from store import limits
 from store.text import printable
 
-LEGACY: Final = bytes.fromhex("80028a0a6cfc9c46f9206aa850192e")
-"""How every file of the older format begins: a pickled number."""
+LEGACY: Final = tuple(
+    bytes((0x80, protocol)) + bytes.fromhex("8a0a6cfc9c46f9206aa850192e") for protocol in (2, 3)
+)
+"""How a file of the older format begins: a pickled number, of either protocol."""
 _VERSION: Final = 1001
 _HEAD: Final = 512
 _COUNT: Final = struct.Struct("<q")
@@ -146,7 +148,7 @@ def _check_order(where: str, entry: Entry | None, read: ReadRange) -> None:
 
 
 def _read_legacy(where: str, size: int, read: ReadRange) -> tuple[object, dict[str, int]]:
-    stream = Stream(read, len(LEGACY), size, where)
+    stream = Stream(read, len(LEGACY[0]), size, where)
     storages: dict[str, Storage] = {}
 
     def load_storage(pid: tuple[object, ...]) -> Storage:

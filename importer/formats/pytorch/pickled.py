@@ -25,7 +25,8 @@ _PICKLE_BYTES: Final = 128 << 20
 _NAME: Final = 256
 _STRING: Final = 1 << 20
 _LONG: Final = 16
-_PROTOCOL: Final = 2
+_PROTOCOLS: Final = frozenset({2, 3})
+"""Of weights, the third has the opcodes of the second: what it adds is bytes, in none."""
 _ENTRY = 100
 _FIRST_ENTRY = 250
 _KEYS: Final = frozenset({str, int, bool, type(None)})
@@ -53,8 +54,11 @@ class _Machine(Stack):
         start = self._stream.take(2)
         if start[:1] != b"\x80":
             malformed(self.where, "a pickle does not begin with its protocol")
-        if start[1] != _PROTOCOL:
-            malformed(self.where, f"a pickle of protocol {start[1]}, PyTorch writes 2")
+        if start[1] not in _PROTOCOLS:
+            malformed(
+                self.where,
+                f"a pickle of protocol {start[1]}, expected 2, which PyTorch writes, or 3",
+            )
         take, actions = self._stream.take, _ACTIONS
         while (code := take(1)) != b".":
             action = actions.get(code)

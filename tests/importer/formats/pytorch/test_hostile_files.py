@@ -84,6 +84,17 @@ ARCHIVES = {
         "in the middle",
     ),
     "an empty pickle": (archive(entry("x/data.pkl", b""), DATA), 3, "in the middle"),
+    "protocol 3 with a global": (
+        archive(entry("x/data.pkl", b"\x80\x03cposix\nsystem\n."), DATA),
+        3,
+        "posix.system",
+    ),
+    "protocol 3 with bytes": (
+        archive(entry("x/data.pkl", b"\x80\x03C\x01x."), DATA),
+        3,
+        "SHORT_BINBYTES",
+    ),
+    "protocol 4": (archive(entry("x/data.pkl", b"\x80\x04N."), DATA), 3, "protocol 4"),
     "protocol 5": (archive(entry("x/data.pkl", b"\x80\x05N."), DATA), 3, "protocol 5"),
     "protocol 0": (archive(entry("x/data.pkl", b"(lp0\n."), DATA), 3, "protocol"),
     **{
@@ -108,6 +119,13 @@ SYSTEM = mapping(little_endian=b"\x89")
 STREAMS = {
     "big-endian": (stream(OLD, system=SYSTEM), 4, "big-endian"),
     "no byte order": (stream(OLD, system=mapping(x=b"N")), 3, "byte order"),
+    "protocol 3 with a global": (
+        b"\x80\x03" + LEGACY[2:] + b"\x80\x03cposix\nsystem\n.",
+        3,
+        "posix.system",
+    ),
+    "protocol 4 behind 3": (b"\x80\x03" + LEGACY[2:] + b"\x80\x04N.", 3, "protocol 4"),
+    "protocol 4": (b"\x80\x04" + LEGACY[2:] + b"\x80\x04N.", 4, "a pickle of Python's"),
     "another version": (LEGACY + pickled(number(7)) + pickled(b"}"), 3, "not 1001"),
     "a storage too many": (stream(OLD, keys=("0", "1")), 3, "list of storages"),
     "a storage twice": (stream(OLD, keys=("0", "0")), 3, "list of storages"),
@@ -137,6 +155,14 @@ STREAMS = {
     ),
     "an id of the newer format": (stream(GOOD), 3, "not that of a storage"),
 }
+
+
+@pytest.mark.parametrize("data", [checkpoint(GOOD), stream(OLD)], ids=["zip", "legacy"])
+def test_protocol_3_is_read_as_2(data):
+    of_3 = data.replace(b"\x80\x02", b"\x80\x03")
+
+    assert of_3 != data
+    assert read(of_3) == read(data)
 
 
 @pytest.mark.parametrize("row", STREAMS.values(), ids=STREAMS)
