@@ -12,6 +12,7 @@ import numpy as np
 
 from importer.codecs.kernels.function import Function
 from importer.codecs.kernels.kinds import Array, Flag, Memory, flag
+from importer.codecs.kernels.logarithms import rounded_up
 from importer.codecs.reference import Bits, Floats
 from importer.codecs.reference.ggml import four_bits
 from importer.codecs.reference.ggml.blocks import LAYOUTS
@@ -20,7 +21,6 @@ _PIECE: Final = 1 << 15
 """Values that are widened at a time, so that they stay in the second-level cache."""
 _BLOCK: Final = 256
 _SMALL: Final = 32
-_DIGITS: Final = 1 << 23
 
 _widen: Final = Function("ggml.tiles", "widen_all")
 _with_minima: Final = Function("ggml.to_minima", "encode")
@@ -215,19 +215,6 @@ def _iq4_middles() -> Memory:
     return Memory((numbers[1:] + numbers[:-1]) / np.float32(2))
 
 
-@functools.cache
-def _rounded_up() -> Memory:
-    """Return where logarithms are those of the next power of two, as float32 has few digits."""
-    digits = np.arange(_DIGITS - _BLOCK, _DIGITS, dtype=np.uint32)
-    exponents = np.arange(1, 255, dtype=np.uint32)[:, None]
-    numbers = (exponents << np.uint32(23) | digits).view(np.float32)
-    logarithms = np.log2(numbers.astype(np.float64)).astype(np.float32)
-    reached = logarithms >= exponents.astype(np.float32) - np.float32(126)
-    first = np.full(_BLOCK, _DIGITS, np.uint32)
-    first[1:255] -= np.count_nonzero(reached, axis=1).astype(np.uint32)
-    return Memory(first)
-
-
 _ENCODE: Final[Mapping[str, Callable[[_Work], None]]] = MappingProxyType(
     {
         "Q8_0": lambda work: _q8_0(work.rows, work.blocks, work.left),
@@ -243,7 +230,7 @@ _ENCODE: Final[Mapping[str, Callable[[_Work], None]]] = MappingProxyType(
         "IQ4_NL": functools.partial(_to_iq4, None),
         "IQ4_XS": functools.partial(_to_iq4, True),
         "MXFP4": lambda work: _mxfp4(
-            work.rows, _rounded_up(), _scratch.flat, work.blocks, work.left
+            work.rows, rounded_up(), _scratch.flat, work.blocks, work.left
         ),
         "TQ1_0": lambda work: _tq1_0(work.rows, _scratch.flat, work.blocks, work.left),
         "TQ2_0": lambda work: _tq2_0(work.rows, _scratch.flat, work.blocks, work.left),

@@ -5,15 +5,19 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from importer.codecs.reference import Bits, Codes, Floats
 from importer.codecs.reference.floats import narrow, rounded, widen
 from importer.codecs.reference.ggml.quantize.rounding import away, total
 
+Errors = npt.NDArray[np.float64]
+
 _BYTE: Final = 8
 _PIECE: Final = 256
 """Groups that are encoded together, so that what numpy makes on the way stays in the cache."""
-_LARGEST_SCALE: Final = np.float32(2e4)
+LARGEST_SCALE: Final = np.float32(2e4)
+"""Also where all values of a group are equal."""
 _BETA: Final = 10.0
 _KAPPA: Final = 1.01
 _EXPONENT: Final = np.float32(0.7) - np.float32(1)
@@ -46,12 +50,12 @@ def decode(codes: Codes, scales: Bits, zeros: Bits, dtype: str) -> Bits:
     return narrow(values, dtype)
 
 
-def encode(values: Floats, bits: int, steps: int) -> tuple[Codes, Floats, Floats, list[float]]:
-    """Return codes, scales, zero points, and the sum of the errors before each step.
+def encode(values: Floats, bits: int, steps: int) -> tuple[Codes, Floats, Floats, Errors]:
+    """Return codes, scales, zero points, and the sum of each group's errors before each step.
 
     `quantize` and `optimize_weights_proximal_legacy` of mistralrs-quant/src/hqq: float32
-    throughout, but for the power, which is rounded to float32 from float64, as glibc does.
-    Sums are in the order of the rows.
+    throughout, but for the power, which is rounded to float32 from float64 and may differ by
+    one digit from glibc's. Sums are in the order of the rows, those of errors in float64.
 
     Args:
         values: of shape (group size, groups): each column is a group.
@@ -61,34 +65,32 @@ def encode(values: Floats, bits: int, steps: int) -> tuple[Codes, Floats, Floats
     width = values.shape[1]
     codes = np.empty(values.shape, np.uint8)
     scales, zeros = np.empty((2, width), np.float32)
-    errors = [0.0] * steps
+    errors = np.empty((steps, width))
     for start in range(0, width, _PIECE):
         there = slice(start, start + _PIECE)
-        piece = _encode(np.ascontiguousarray(values[:, there]), bits, steps)
-        codes[:, there], scales[there], zeros[there], more = piece
-        errors = [a + b for a, b in zip(errors, more, strict=True)]
+        piece = np.ascontiguousarray(values[:, there])
+        codes[:, there], scales[there], zeros[there] = _encode(piece, bits, errors[:, there])
     return codes, scales, zeros, errors
 
 
-def _encode(values: Floats, bits: int, steps: int) -> tuple[Codes, Floats, Floats, list[float]]:
+def _encode(values: Floats, bits: int, errors: Errors) -> tuple[Codes, Floats, Floats]:
     last_code = np.float32((1 << bits) - 1)
     low, high = values.min(axis=0), values.max(axis=0)
-    scales = np.clip(np.float32(1) / (high - low) * last_code, 0, _LARGEST_SCALE)
+    scales = np.clip(np.float32(1) / (high - low) * last_code, 0, LARGEST_SCALE)
     zeros = -low * scales
     beta = _BETA
-    errors = []
-    for _ in range(steps):
+    for row in errors:
         placed = _codes(values, scales, zeros, last_code)
         rest = values - (placed - zeros) / scales
         size = np.abs(rest)
-        errors.append(float(size.sum(dtype=np.float64)))
+        row[:] = np.add.accumulate(size, axis=0, dtype=np.float64)[-1]
         power = (size.astype(np.float64) ** float(_EXPONENT)).astype(np.float32)
         shrunk = np.sign(rest) * np.fmax(size - np.float32(1 / beta) * power, np.float32(0))
         wanted = placed - (values - shrunk) * scales
         zeros = total(wanted) * np.float32(1 / len(values))
         beta *= _KAPPA
     codes = _codes(values, scales, zeros, last_code).astype(np.uint8)
-    return codes, np.float32(1) / scales, zeros, errors
+    return codes, np.float32(1) / scales, zeros
 
 
 def pack(codes: Codes, bits: int) -> Codes:

@@ -16,10 +16,10 @@ from store.fs import Buffer
 if TYPE_CHECKING:
     from importer.codecs.reference import Arithmetic
 
-_REFERENCES: Final[Mapping[Mode, str]] = MappingProxyType(
+_MODULES: Final[Mapping[Mode, str]] = MappingProxyType(
     {Mode.AFFINE: "afq", Mode.MXFP4: "uqff_mxfp4"}
 )
-"""Module of `importer.codecs.reference` with the arithmetic."""
+"""Module of `importer.codecs.reference` with the arithmetic, and of `kernels` with the code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class UqffGroups:
     @property
     def arithmetic(self) -> Arithmetic:
         """The arithmetic, in numpy."""
-        name = f"importer.codecs.reference.{_REFERENCES[self.spec.mode]}"
+        name = f"importer.codecs.reference.{_MODULES[self.spec.mode]}"
         return cast("Arithmetic", importlib.import_module(name))
 
     def parts(self, shape: Shape) -> tuple[Part, ...]:
@@ -66,13 +66,11 @@ class UqffGroups:
         """Quantize a whole number of groups."""
         from importer.codecs import arithmetic  # noqa: PLC0415 - it imports numpy
 
-        kernel = runtime.kernel(AfqKernel(self)) if self.spec.has_bias else None
-        return arithmetic.encode(self, values, kernel)
+        return arithmetic.encode(self, values, runtime.kernel(UqffKernel(self)))
 
     def kernels(self, operation: Operation) -> tuple[KernelSpec, ...]:
-        """Return the kernel of AFQ."""
-        is_there = self.spec.has_bias and operation is Operation.ENCODE
-        return (AfqKernel(self),) if is_there else ()
+        """Return the kernel that encodes; reading is `Grouped`'s."""
+        return (UqffKernel(self),) if operation is Operation.ENCODE else ()
 
     @property
     def _grouped(self) -> Grouped:
@@ -80,14 +78,16 @@ class UqffGroups:
 
 
 @dataclass(frozen=True, slots=True)
-class AfqKernel:
-    """The kernel that encodes AFQ of some bits, group size and dtype."""
+class UqffKernel:
+    """The kernel that encodes a type, of some group size and dtype."""
 
     codec: UqffGroups
 
     def load(self) -> Any:  # noqa: ANN401 - the contract
         """Import the module of the kernel; its code is found at the first call."""
-        return importlib.import_module("importer.codecs.kernels.afq")
+        return importlib.import_module(
+            f"importer.codecs.kernels.{_MODULES[self.codec.spec.mode]}"
+        )
 
     def check(self, kernel: Any) -> None:  # noqa: ANN401
         """Compare the kernel with numpy on some groups.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from importer.codecs.base import (
     Decoder,
@@ -103,15 +104,13 @@ class ToHqq:
         self, arrays: Sequence[Buffer], shape: Shape, elements: range, runtime: Runtime
     ) -> Encoded:
         """Search zero points, and quantize."""
-        import numpy as np  # noqa: PLC0415 - a plan needs no numpy
-
-        from importer.codecs.reference import hqq  # noqa: PLC0415
+        from importer.codecs.uqff import hqq_groups  # noqa: PLC0415 - it imports numpy
 
         assert self.steps, "a survey comes first"
         values, nonfinite = self.values(arrays, shape, elements, runtime)
-        with np.errstate(all="ignore"):
-            codes, scales, zeros, _ = hqq.encode(values, self.bits, self.steps)
-        parts = (*hqq.pack(codes, self.bits), scales.view("u1"), zeros.view("u1"))
+        kernel = runtime.kernel(HqqKernel(self.bits))
+        made = hqq_groups.encode(values, self.bits, self.steps, kernel)
+        parts = (*made.packed, made.scales.view("u1"), made.zeros.view("u1"))
         return Encoded(tuple(part.data for part in parts), nonfinite)
 
     def values(
@@ -135,8 +134,8 @@ class ToHqq:
         return floats.widen(made, _VALUES), floats.count_nonfinite(made, _VALUES)
 
     def kernels(self) -> tuple[KernelSpec, ...]:
-        """Return the decoder's."""
-        return self.decoder.kernels(Operation.DECODE)
+        """Return the decoder's, and that of the search."""
+        return (*self.decoder.kernels(Operation.DECODE), HqqKernel(self.bits))
 
     def survey(self) -> HqqSurvey:
         """Look when the search stops."""
@@ -160,14 +159,13 @@ class HqqSurvey:
         self, arrays: Sequence[Buffer], shape: Shape, elements: range, runtime: Runtime
     ) -> None:
         """Take some groups."""
-        import numpy as np  # noqa: PLC0415 - a plan needs no numpy
-
-        from importer.codecs.reference import hqq  # noqa: PLC0415
+        from importer.codecs.uqff import hqq_groups  # noqa: PLC0415 - it imports numpy
 
         values, _ = self._asked.values(arrays, shape, elements, runtime)
-        with np.errstate(all="ignore"):
-            *_, errors = hqq.encode(values, self._asked.bits, STEPS)
-        self._errors = [a + b for a, b in zip(self._errors, errors, strict=True)]
+        kernel = runtime.kernel(HqqKernel(self._asked.bits))
+        errors = hqq_groups.errors_of(values, self._asked.bits, STEPS, kernel)
+        sums = errors.sum(axis=1).tolist()
+        self._errors = [a + b for a, b in zip(self._errors, sums, strict=True)]
         self._count += len(elements)
 
     def transcoder(self) -> ToHqq:
@@ -181,6 +179,32 @@ class HqqSurvey:
                 return replace(self._asked, steps=step)
             best = error
         return replace(self._asked, steps=STEPS)
+
+
+@dataclass(frozen=True, slots=True)
+class HqqKernel:
+    """The kernel that searches zero points for codes of some bits, and quantizes."""
+
+    bits: int
+
+    @property
+    def effort(self) -> int:
+        """How many times as long as a cast numpy takes: 700 ns for a weight."""
+        return 32
+
+    def load(self) -> Any:  # noqa: ANN401 - the contract
+        """Import the module of the kernel; its code is found at the first call."""
+        return importlib.import_module("importer.codecs.kernels.hqq")
+
+    def check(self, kernel: Any) -> None:  # noqa: ANN401
+        """Compare the kernel with numpy on some groups.
+
+        Raises:
+            ArithmeticError: they differ.
+        """
+        from importer.codecs.uqff import hqq_groups  # noqa: PLC0415 - it imports numpy
+
+        hqq_groups.check(kernel, self.bits, GROUP)
 
 
 def _row(row: int, width: int, start: int, stop: int) -> range:

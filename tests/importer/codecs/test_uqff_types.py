@@ -17,9 +17,11 @@ from importer.codecs.reference import floats, fp8
 from importer.codecs.reference.minifloats import E4M3_VALUES
 from importer.codecs.runtime import NUMPY, prepare
 from importer.codecs.spec import QUANT_TYPES, with_group_size
+from importer.codecs.uqff import hqq_groups
 from importer.codecs.uqff.f8q8 import F8Q8, F8Q8Encoder
 from importer.codecs.uqff.groups import UqffGroups
 from importer.codecs.uqff.hqq import Hqq
+from importer.codecs.uqff.to_hqq import STEPS, HqqKernel, ToHqq
 from tests.importer.codecs import cases, corpus, laws
 
 few = settings(max_examples=settings.default.max_examples // 5)
@@ -174,15 +176,106 @@ def test_the_kernel_of_afq_makes_what_numpy_makes(dtype, group_size):
     for bits in (3, 4, 8):
         spec = with_group_size(QUANT_TYPES[f"int{bits}"], group_size)
         codec = UqffGroups(spec, dtype)
-        # One by one: no other kernel is compiled for this.
-        kernels = prepare(dict.fromkeys(codec.kernels(Operation.ENCODE), 1 << 40), lambda: None)
-        if (kernels.problem or "").startswith("ModuleNotFoundError"):
-            pytest.skip(kernels.problem)
-        assert kernels.problem is None
+        kernels = prepared(codec.kernels(Operation.ENCODE))
         for values in ((0, 1), (0.5, 0.5), (-1, -1e-13), (1e-13, 0), (1, 2)):
             group = np.linspace(*values, group_size).astype(np.float32)
             rows = floats.narrow(group, dtype).view(np.uint8).data
             assert codec.encode(rows, kernels) == codec.encode(rows, NUMPY), (bits, values)
+
+
+def prepared(specs):
+    """A runtime with these kernels alone: no other one is compiled for this."""
+    found = prepare(dict.fromkeys(specs, 1 << 40), lambda: None)
+    if (found.problem or "").startswith("ModuleNotFoundError"):
+        pytest.skip(found.problem)
+    assert found.problem is None
+    return found
+
+
+def mxfp4_groups(dtype):
+    """Groups with every largest magnitude, of all kinds of numbers, and many of each code."""
+    rng = np.random.default_rng(5)
+    sizes = np.arange(0x8000, dtype=np.uint16)
+    largest = floats.widen(sizes[floats.widen(sizes, "BF16") < np.inf], "BF16")
+    every = largest[:, None] * rng.uniform(-1, 1, (len(largest), 32)).astype(np.float32)
+    every[:, 0] = largest
+    # Halfway between codes, and around powers of two times 6, whose logarithms round up.
+    middles = np.array([6, 0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5, -0.0, -0.25], np.float32)
+    below = np.nextafter(middles, np.float32(0))
+    near = np.resize(np.concatenate([middles, below, -middles, -below]), (40, 32))
+    near[:, 0] = np.ldexp(np.float32(6), np.arange(-20, 20)) * (
+        1 - 2.0**-24 * (np.arange(40) % 9)
+    )
+    made = [floats.narrow(part.astype(np.float32), dtype).reshape(-1) for part in (every, near)]
+    return np.concatenate([*made, corpus.everything(dtype, 4).reshape(-1)])
+
+
+@pytest.mark.parametrize("dtype", corpus.DTYPES)
+def test_the_kernel_of_mxfp4_makes_what_numpy_makes(dtype):
+    codec = UqffGroups(QUANT_TYPES["mxfp4"], dtype)
+    kernels = prepared(codec.kernels(Operation.ENCODE))
+    with np.errstate(all="ignore"):
+        rows = memoryview(mxfp4_groups(dtype)).cast("B")
+
+    assert codec.encode(rows, kernels) == codec.encode(rows, NUMPY)
+    weights = memoryview(corpus.ordinary(dtype, 500, np.random.default_rng(8)).reshape(-1))
+    for groups in (0, 1, 255, 256, 257, 2000):
+        some = weights[: 32 * groups].cast("B") if groups else b""
+        assert codec.encode(some, kernels) == codec.encode(some, NUMPY)
+
+
+def hqq_groups_of(width, size):
+    """Columns of weights, some of one value, of none, and not finite."""
+    rng = np.random.default_rng(width)
+    values = (rng.standard_normal((64, width)) * size).astype(np.float32)
+    values[:, ::5] = values[0, ::5]
+    values[3, ::7], values[4, ::11] = 0, -0.0
+    values[5, 3::50], values[6, 4::50] = np.nan, np.inf
+    return values
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_the_kernel_of_hqq_makes_what_numpy_makes(bits):
+    spec = HqqKernel(bits)
+    kernel = prepared([spec]).kernel(spec)
+
+    for width in (1, 127, 128, 129, 300):
+        for size in (1e-30, 1e-8, 0.02, 0.3, 2, 40, 1e6):
+            values = hqq_groups_of(width, size)
+            for steps in (1, 3, STEPS):
+                asked = values, bits, steps
+                fast, slow = (hqq_groups.encode(*asked, one) for one in (kernel, None))
+                assert [part.tobytes() for part in fast] == [part.tobytes() for part in slow]
+                fast, slow = (hqq_groups.errors_of(*asked, one) for one in (kernel, None))
+                assert np.array_equal(fast, slow, equal_nan=True)
+
+
+@pytest.mark.parametrize(("size", "left"), [(0.02, 0), (0.5, 0), (40.0, 128)])
+def test_numpy_has_to_do_the_groups_of_hqq_with_large_errors(size, left):
+    kernel = prepared([HqqKernel(4)]).kernel(HqqKernel(4))
+    values = hqq_groups_of(128, size)
+    values[~np.isfinite(values)] = 0
+    values[:, ::5] = values[:, 1::5][:, :26]  # not of one value
+
+    found = kernel.measure(values, 4, np.empty((STEPS, 128)))
+
+    assert np.count_nonzero(found) == left
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("cuts", [[0, 640, 704, 12800], [0, 6400, 12800]])
+def test_hqq_is_the_same_wherever_it_is_cut(bits, cuts):
+    shape, asked = (40, 320), ToHqq(Plain("F32"), bits, 3)
+    values = (np.random.default_rng(2).standard_normal(12800) * 0.02).astype(np.float32)
+    reader = laws.Reader(asked, shape, [values.tobytes()])
+    for runtime in (NUMPY, prepared(asked.kernels())):
+        whole = laws.join(
+            [asked.convert(reader.read(range(12800)), shape, range(12800), runtime)]
+        )
+        pieces = [
+            asked.convert(reader.read(part), shape, part, runtime) for part in laws.ranges(cuts)
+        ]
+        assert laws.join(pieces) == whole
 
 
 @pytest.mark.parametrize("largest", [1e-3, 0.5, 3.0, 500.0, 0.0])
