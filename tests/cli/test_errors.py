@@ -5,127 +5,24 @@ python tests/test_errors.py    write the table of codes in docs/errors.md again
 
 from __future__ import annotations
 
-import ast
 import re
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import pytest
 
-import store.errors
 from cli.hints import _FAMILIES, HINTS
-from store.errors import IngotError
+from tests.cli.raised import raised
 from tests.cli.runner import run
 from tests.importer.builders import MODELS, REPOSITORY, model, write
 
 PAGE = REPOSITORY / "docs" / "errors.md"
 BEGIN, END = "| code | exit | what helps |\n|---|---|---|\n", "\n\nErrors go to stderr"
+_UNKNOWN = "depends on the case"
 LLAMA = MODELS / "tiny-llama"
-
-
-class Raised(NamedTuple):
-    """What the source says of a code: exit codes, hints as texts, and whether all have one."""
-
-    exits: set[int]
-    hints: dict[str, None]
-    are_hinted: list[bool]
-
-
-def trees():
-    for room in ("cli", "importer", "store"):
-        for path in sorted((REPOSITORY / room).rglob("*.py")):
-            yield ast.parse(path.read_text(encoding="utf-8"))
-
-
-def raised():
-    """Each code that is raised anywhere."""
-    exits = {
-        name: one.exit_code
-        for name, one in vars(store.errors).items()
-        if isinstance(one, type) and issubclass(one, IngotError)
-    }
-    modules = list(trees())
-    for node in (node for tree in modules for node in tree.body):
-        if isinstance(node, ast.ClassDef) and node.name not in exits:
-            # errors of a room: each is one of the store's
-            of = [exits[base.id] for base in node.bases if _named(base) in exits]
-            exits |= {node.name: of[0]} if of else {}
-    found: dict[str, Raised] = {}
-    shared = {
-        name: exit_
-        for tree in modules
-        for name, exit_, _ in _helpers(tree, exits)
-        if not name.startswith("_")
-    }
-    for tree in modules:
-        constants = {
-            _named(getattr(node, "target", None) or node.targets[0]): node.value
-            for node in tree.body
-            if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None
-        }
-        helpers = {name: exit_ for name, exit_, _ in _helpers(tree, exits)}
-        for _, exit_, code in _helpers(tree, exits):
-            if code is not None:
-                found.setdefault(code, Raised(set(), {}, [])).exits.add(exit_)
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call):
-                _add(found, node, exits | shared | helpers, constants)
-    return found
-
-
-def _add(found, node, exits, constants):
-    named = {word.arg: word.value for word in node.keywords}
-    codes = [named["code"]] if "code" in named else node.args
-    for code in codes:
-        if not (isinstance(code, ast.Constant) and str(code.value).startswith("E_")):
-            continue
-        one = found.setdefault(code.value, Raised(set(), {}, []))
-        if _named(node.func) in exits:
-            one.exits.add(exits[_named(node.func)])
-        if "code" in named:
-            one.are_hinted.append("hint" in named)
-        hint = _text(named.get("hint"), constants)
-        if hint is not None:
-            one.hints[hint] = None
-
-
-def _helpers(tree, exits):
-    """Functions that raise one error with the code that they are given, or else their own."""
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.FunctionDef):
-            continue
-        last = node.args.args[-1].arg if node.args.args else ""
-        for call in ast.walk(node):
-            if not isinstance(call, ast.Call) or _named(call.func) not in exits:
-                continue
-            if any(one.arg == "code" and _named(one.value) == "code" for one in call.keywords):
-                default = (
-                    node.args.defaults[-1] if last == "code" and node.args.defaults else None
-                )
-                yield node.name, exits[call.func.id], getattr(default, "value", None)
-
-
-def _named(node):
-    return node.id if isinstance(node, ast.Name) else None
-
-
-def _text(node, constants):
-    """A hint as it is in the source, with `…` for what depends on the case; None for others."""
-    match node:
-        case ast.Constant(value=str(text)):
-            return text
-        case ast.JoinedStr(values=parts):
-            texts = [_text(part, constants) for part in parts]
-            return "".join("…" if text is None else text for text in texts)
-        case ast.FormattedValue(value=value):
-            return _text(value, constants) if _named(value) in constants else "…"
-        case ast.Name(id=name) if name in constants:
-            return _text(constants[name], {})
-    return None
 
 
 def table():
@@ -138,7 +35,7 @@ def table():
 
 def _hint(code, one):
     family = _FAMILIES.get("_".join(code.split("_")[:2]))
-    hints = [text for text in one.hints if text != "…"] or [family or "depends on the case"]
+    hints = [text for text in one.hints if text != "…"] or [family or _UNKNOWN]
     hints = [HINTS[code]] if code in HINTS else hints
     return "; or: ".join(hints).replace("|", "\\|")
 
@@ -155,6 +52,10 @@ def test_every_code_has_a_hint():
 
 def test_every_code_has_an_exit_code():
     assert [code for code, one in raised().items() if not one.exits] == []
+
+
+def test_the_page_says_of_every_code_what_helps():
+    assert [line for line in table().splitlines() if _UNKNOWN in line] == []
 
 
 def test_the_page_lists_every_code():
