@@ -1,7 +1,8 @@
-"""Arrays of ModelOpt, compressed-tensors and DeepSeek, made again of types of the store.
+"""Arrays of the programs that pack weights, made again of types of the store.
 
-The store has the codes and the scales of these programs, under its own names. What they were
-called, and which dtypes they had, follows from the configuration, which a model keeps.
+The store has the codes and scales of ModelOpt, compressed-tensors, DeepSeek and transformers
+under its own names. What they were called, and which dtypes they had, follows from the
+configuration, which a model keeps.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from importer.codecs.transcode import CopyParts
 from importer.exports.safetensors import Array, Weight
 from importer.sources.document import Document
 from importer.sources.schemes.compressed_tensors.config import read_config
+from importer.sources.schemes.fp8 import transformers
 from importer.sources.schemes.modelopt.config import read_algorithms
 from importer.sources.tensor import SourceTensor
 from store.tensorfile import data_bytes
@@ -49,6 +51,8 @@ _PACKED: Final = _Form(
 )
 _WHOLE: Final = _Form((".weight", ".weight_scale"))
 _DEEPSEEK: Final = _Form((".weight", ".scale"), codes="I8", scales="F8_E8M0")
+_BLOCKS: Final = _Form((_WEIGHT, _WEIGHT + transformers.END), scales=transformers.SCALES)
+_BLOCKS_STACK: Final = _Form(("", transformers.END), scales=transformers.SCALES)
 
 
 class SourceForms:
@@ -65,7 +69,8 @@ class SourceForms:
         self._compressed = read_config(config)
         said = config.get("quantization_config")
         method = said.get("quant_method") if isinstance(said, dict) else None
-        self._is_deepseek = method == "fp8"
+        self._is_fp8 = method == "fp8"
+        self._config = config
 
     def restored(self, tensor: SourceTensor) -> Weight | None:
         """Return a tensor in the arrays that the source had; None of what it had otherwise.
@@ -111,11 +116,18 @@ class SourceForms:
             if algorithm is None or algorithm.kind != spec.name:
                 return None
             return _MODELOPT if name.endswith(_WEIGHT) else _MODELOPT_STACK
-        if not name.endswith(_WEIGHT):
+        if self._is_fp8:
+            return self._of_fp8(module, spec, is_stack=not name.endswith(_WEIGHT))
+        if not name.endswith(_WEIGHT) or not self._compressed.is_declared:
             return None
-        if self._compressed.is_declared:
-            return self._of_groups(module, tensor, spec)
-        return _DEEPSEEK if self._is_deepseek and spec.mode is Mode.MXFP4 else None
+        return self._of_groups(module, tensor, spec)
+
+    def _of_fp8(self, module: str, spec: QuantSpec, *, is_stack: bool) -> _Form | None:
+        if spec.mode is Mode.MXFP4:
+            return None if is_stack else _DEEPSEEK
+        if spec.mode is not Mode.MXFP8 or not transformers.converts(self._config, module):
+            return None
+        return _BLOCKS_STACK if is_stack else _BLOCKS
 
     def _of_groups(self, module: str, tensor: SourceTensor, spec: QuantSpec) -> _Form | None:
         wanted = "float", spec.bits, (1, spec.group_size)

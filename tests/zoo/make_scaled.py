@@ -384,13 +384,13 @@ def dequantized(weight, scale, second):
 # transformers
 
 
-def fp8_blocks(directory, hidden, kind="F32"):
+def fp8_blocks(directory, hidden, kind="F32", block=(16, 16)):
     """Quantize to FP8 in blocks as transformers does, and decode with it."""
     from transformers.integrations.finegrained_fp8 import Fp8Dequantize, Fp8Quantize
 
     class Asked:
         class quantization_config:  # noqa: N801 - as transformers has it
-            weight_block_size = (16, 16)
+            weight_block_size = block
             scale_fmt = "ue8m0" if kind == "E8M0" else "float"
 
     model, arrays, found = tiny(hidden), {}, {}
@@ -407,7 +407,7 @@ def fp8_blocks(directory, hidden, kind="F32"):
         "quantization_config": {
             "quant_method": "fp8",
             "activation_scheme": "dynamic",
-            "weight_block_size": [16, 16],
+            "weight_block_size": list(block),
         }
     }
     arrays.pop("lm_head.weight", None)
@@ -516,6 +516,7 @@ def main(directory, hidden=32, *only):
         },
         "hf-fp8-block": lambda one: fp8_blocks(one, hidden),
         "hf-fp8-ue8m0": lambda one: fp8_blocks(one, hidden, "E8M0"),
+        "hf-mxfp8": lambda one: fp8_blocks(one, hidden, "E8M0", (1, 32)),
         "hf-fp8-experts": lambda one: fp8_experts(one, hidden),
         "hf-fp8-experts-fused": lambda one: fp8_experts(one, hidden, 32, is_split=False),
         "gpt-oss": lambda one: gpt_oss(one, hidden),

@@ -6,16 +6,19 @@ import numpy as np
 import pytest
 
 from importer.recipes.options import parse_options
+from importer.sources.inventory import read_inventory
 from importer.sources.location import StoredModel
 from store import ModelName, Store
 from tests.importer.builders import CAUSAL, REPOSITORY, create, model
 from tests.importer.exports.exporting import arrays, export, planned, tree
 
+LAYER = "model.layers.0"
 WRITTEN = REPOSITORY / "fixtures" / "quantized"
 PACKED = REPOSITORY / "fixtures" / "packed"
 SOURCES = sorted([*WRITTEN.iterdir(), *(path for path in PACKED.iterdir() if path.is_dir())])
 OURS = ("ct-mxfp4", "ct-mxfp8", "ct-nvfp4", "mo-mixed", "mo-mxfp4", "mo-mxfp8", "mo-nvfp4")
 """Whose weights the store has in types of its own."""
+MXFP8 = {"quantization_config": {"quant_method": "fp8", "weight_block_size": [1, 32]}}
 NVFP4 = {"quantization_config": {"quant_method": "modelopt", "quant_algo": "NVFP4"}}
 DEEPSEEK = {"quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]}}
 
@@ -30,7 +33,9 @@ def store(tmp_path):
 def some(seed, dtype, shape):
     """Codes or scales; of floats numbers that are finite and not 0."""
     count = int(np.prod(shape))
-    if dtype == "F32":
+    if dtype == "BF16":
+        data = np.random.default_rng(seed).integers(0x3C00, 0x3E00, count, "<u2").tobytes()
+    elif dtype == "F32":
         data = np.random.default_rng(seed).uniform(0.5, 2, count).astype("<f4").tobytes()
     else:
         data = np.random.default_rng(seed).integers(1, 120, count, "u1").tobytes()
@@ -104,6 +109,51 @@ def test_mxfp4_of_deepseek_comes_back(store, tmp_path):
 
     assert arrays(tmp_path / "out") == arrays(source)
     assert kept(tmp_path / "out") == kept(source)
+
+
+def mxfp8(name, end="_scale_inv", dtype="F8_E8M0", shape=(32, 64)):
+    """The arrays of a matrix, or of a stack of them."""
+    groups = (*shape[:-1], shape[-1] // 32)
+    return {name: some(3, "F8_E4M3", shape), name + end: some(4, dtype, groups)}
+
+
+@pytest.mark.parametrize(
+    ("weights", "kind"),
+    [
+        (mxfp8(f"{LAYER}.self_attn.q_proj.weight"), "mxfp8"),
+        (mxfp8(f"{LAYER}.mlp.experts.gate_up_proj", shape=(3, 32, 64)), "mxfp8"),
+        # transformers calls no array so: nothing would name it again.
+        (mxfp8(f"{LAYER}.self_attn.q_proj.weight", dtype="U8"), "fp8 1x32"),
+        (mxfp8(f"{LAYER}.self_attn.q_proj.weight", end="_scale"), "fp8 1x32"),
+        (mxfp8("lm_head.weight"), "fp8 1x32"),
+        (mxfp8(f"{LAYER}.self_attn.o_proj.weight"), "fp8 1x32"),
+    ],
+)
+def test_mxfp8_of_transformers_comes_back(store, tmp_path, weights, kind):
+    said = MXFP8["quantization_config"] | {"modules_to_not_convert": ["o_proj"]}
+    source = model(tmp_path / "in", weights, CAUSAL | {"quantization_config": said})
+    create(store, source)
+
+    done = export(store, tmp_path / "out")
+    export(None, tmp_path / "straight", source=source)
+
+    assert {one.stored_as for one in read_inventory(source).tensors} == {kind}
+    for out in ("out", "straight"):
+        assert arrays(tmp_path / out) == arrays(source)
+        assert kept(tmp_path / out) == kept(source)
+    assert not [note for note in done.notes if "go out decoded" in note]
+
+
+def test_what_transformers_does_not_convert_is_decoded(store, tmp_path):
+    weights = mxfp8(f"{LAYER}.self_attn.q_proj.weight") | {
+        "lm_head.weight": some(5, "BF16", (32, 64))
+    }
+    source = model(tmp_path / "in", weights, CAUSAL | MXFP8)
+    create(store, source, recipe=parse_options("mxfp8", recipe="uniform"))
+
+    export(store, tmp_path / "out")
+
+    assert "lm_head.weight_scale_inv" not in arrays(tmp_path / "out")
 
 
 @pytest.mark.parametrize("shape", [(1,), (1, 1)])

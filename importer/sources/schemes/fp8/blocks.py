@@ -37,10 +37,15 @@ class Declared(NamedTuple):
 NOTHING: Final = Declared()
 
 
-def fp8_decoder(weight: SourceTensor, scale: SourceTensor, declared: Declared) -> Decoder:
+def fp8_decoder(
+    weight: SourceTensor, scale: SourceTensor, declared: Declared, *, may_be_mx: bool = True
+) -> Decoder:
     """Return what reads an FP8 weight with a scale.
 
     A matrix with a power of two for each 32 codes is MXFP8, a type of the store.
+
+    Args:
+        may_be_mx: whether it is taken for that, as its arrays can be named again.
 
     Raises:
         InputError: the shapes do not fit each other or what is declared.
@@ -50,7 +55,8 @@ def fp8_decoder(weight: SourceTensor, scale: SourceTensor, declared: Declared) -
         contradict(scale, f"is {scale.dtype}, expected one of {', '.join(kinds)}")
     block, is_shared = _block(weight, scale, declared)
     kind = "F8_E8M0" if scale.dtype == "U8" else scale.dtype
-    if kind == "F8_E8M0" and weight.dtype == "F8_E4M3" and _is_mx(weight.shape, scale.shape):
+    is_mx = kind == "F8_E8M0" and weight.dtype == "F8_E4M3"
+    if may_be_mx and is_mx and _is_mx(weight.shape, scale.shape):
         return codec_for(_MX, "BF16")
     return BlockFp8(weight.dtype, kind, block, is_shared=is_shared)
 

@@ -57,7 +57,8 @@ class Fp8:
         parts, declared = Parts(tensors), declared_block(config)
         for weight in list(parts.arrays.values()):
             if (scale := self._scale_of(weight, parts)) is not None:
-                join_weight(parts, weight, scale, declared)
+                may_be_mx = _may_be_mx(weight, scale, declared, config)
+                join_weight(parts, weight, scale, declared, may_be_mx=may_be_mx)
             elif self._is_last and weight.dtype in FP8 and weight.name.endswith(".weight"):
                 _check_has_scale(weight, config)
         return parts.tensors
@@ -84,9 +85,17 @@ class Fp8:
 
 
 def join_weight(
-    parts: Parts, weight: SourceTensor, scale: SourceTensor, declared: Declared
+    parts: Parts,
+    weight: SourceTensor,
+    scale: SourceTensor,
+    declared: Declared,
+    *,
+    may_be_mx: bool = True,
 ) -> None:
     """Make one tensor of a weight and its scale.
+
+    Args:
+        may_be_mx: as for `fp8_decoder`.
 
     Raises:
         InputError: they do not fit each other or what is declared.
@@ -97,7 +106,7 @@ def join_weight(
     from importer.sources.schemes.parts import contradict, told  # noqa: PLC0415
 
     if weight.dtype in READ:
-        decoder = fp8_decoder(weight, scale, declared)
+        decoder = fp8_decoder(weight, scale, declared, may_be_mx=may_be_mx)
         parts.join(weight.name, weight.shape, (weight, scale), decoder)
     elif weight.dtype in FP8:
         parts.leave(weight, f"{weight.dtype} has other values than the FP8 of the OCP")
@@ -137,6 +146,20 @@ def declared_block(config: Mapping[str, Json]) -> Declared:
     raise InputError(
         f"{where} is {printable(str(size))}, expected two positive numbers", code="E_CONFIG"
     )
+
+
+def _may_be_mx(
+    weight: SourceTensor, scale: SourceTensor, declared: Declared, config: Mapping[str, Json]
+) -> bool:
+    """Return whether an export can name the arrays again, where MXFP8's block is declared."""
+    from importer.sources.schemes.fp8 import transformers  # noqa: PLC0415 - as above
+
+    if declared.block is None or list(declared.block) != transformers.BLOCK:
+        return True
+    is_known = (
+        scale.name == weight.name + transformers.END and scale.dtype == transformers.SCALES
+    )
+    return is_known and transformers.converts(config, weight.own_name.removesuffix(".weight"))
 
 
 def _check_has_scale(weight: SourceTensor, config: Mapping[str, Json]) -> None:
