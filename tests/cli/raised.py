@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from typing import NamedTuple
 
 import store.errors
@@ -32,6 +33,7 @@ def modules_of_ours():
             yield Module(name, ast.parse(path.read_text(encoding="utf-8")))
 
 
+@functools.cache
 def raised():
     """Each code that is raised anywhere."""
     exits = {
@@ -101,23 +103,31 @@ def _answers(tree):
 
 
 def _calls(tree, constants):
-    """Each call, with what names stand for there: the last that its function gave them."""
+    """Each call with a code, and what names stand for there: what its function gave last."""
     inside = set()
     for function in ast.walk(tree):
         if not isinstance(function, ast.FunctionDef):
             continue
-        given = [node for node in ast.walk(function) if isinstance(node, ast.Assign)]
         for node in ast.walk(function):
-            if isinstance(node, ast.Call) and id(node) not in inside:
+            if _has_code(node) and id(node) not in inside:
                 inside.add(id(node))
-                before = sorted(
-                    (one for one in given if one.lineno < node.lineno),
-                    key=lambda one: one.lineno,
-                )
-                yield node, constants | {_named(one.targets[0]): one.value for one in before}
+                given = [
+                    one
+                    for one in ast.walk(function)
+                    if isinstance(one, ast.Assign) and one.lineno < node.lineno
+                ]
+                given.sort(key=lambda one: one.lineno)
+                yield node, constants | {_named(one.targets[0]): one.value for one in given}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and id(node) not in inside:
+        if _has_code(node) and id(node) not in inside:
             yield node, constants
+
+
+def _has_code(node):
+    if not isinstance(node, ast.Call):
+        return False
+    values = (*node.args, *(word.value for word in node.keywords))
+    return any(isinstance(one, ast.Constant) and "E_" in str(one.value) for one in values)
 
 
 def _add(found, node, exits, helpers, constants):
