@@ -33,6 +33,8 @@ _WINDOW: Final = 5.0
 """Seconds that a rate is the mean of."""
 _SETTLED: Final = 2.0
 """Seconds after which a rate means something."""
+_STALLED: Final = 0.1
+"""The share of a phase's mean rate below which its last seconds tell nothing of the rest."""
 _TELLING: Final = 0.01
 """The share of a phase after which the time that is left can be told."""
 
@@ -81,6 +83,7 @@ class State:
         self._clock = clock
         self._started = clock()
         self._is_compiling = False
+        self._made = 0
         self._seen: deque[tuple[float, int]] = deque()
 
     @property
@@ -114,6 +117,8 @@ class State:
         rate = self.rate
         is_settled = self._clock() - self._started >= _SETTLED and self.share >= _TELLING
         if not self.nbytes or rate <= 0 or self._is_compiling or not is_settled:
+            return None
+        if rate * self.seconds < self._made * _STALLED:
             return None
         return (self.nbytes - self.nbytes_done) / rate
 
@@ -168,6 +173,7 @@ class State:
         self.items_done = self.nbytes_done = 0
         self.name = ""
         self._started = self._clock()
+        self._made = 0
         self._seen.clear()
 
     def _enter_once(self, phase: str, nbytes: int) -> None:
@@ -180,6 +186,8 @@ class State:
         if self._is_compiling:  # what came before says nothing of how long the rest takes
             self._is_compiling = False
             self._started = self._clock()
+            self._made = 0
             self._seen.clear()
         if is_new:
+            self._made += nbytes
             self._seen.append((self._clock(), nbytes))

@@ -140,8 +140,9 @@ def wrapped(text: str, room: int) -> list[str]:
             size = room
             while width_of(rest[:size]) > room:
                 size -= 1
-            # A path is broken behind a slash, where one is near enough.
-            size = rest.rfind("/", size // 2, size) + 1 or size
+            # A path is broken behind a slash, where one is near enough, a name behind a dot.
+            ends = (rest.rfind(mark, size // 2, size) + 1 for mark in "/.")
+            size = next(filter(None, ends), size)
             lines[-1], rest = rest[:size], rest[size:]
             lines.append("")
         lines[-1] = rest

@@ -103,6 +103,21 @@ def test_the_time_that_is_left_is_not_guessed_from_what_compiling_kept_waiting()
     assert state.seconds_left == pytest.approx(30, rel=0.2)
 
 
+def test_the_time_that_is_left_is_not_guessed_from_a_blob_that_keeps_all_waiting():
+    now = 0.0
+    state = State((WRITING,), lambda: now)
+    state.take(Planned(116, 57_000_000, 0))
+    now = 5.0
+    state.take(Wrote("a", 49_000_000))
+    now = 20.0
+    state.take(Wrote("b", 100))  # of a blob with one large group after another
+
+    assert state.seconds_left is None
+    now = 21.0
+    state.take(Wrote("c", 4_000_000))
+    assert state.seconds_left == pytest.approx(5, rel=0.2)
+
+
 def test_the_numbers_of_a_phase():
     state, _ = at_work()
 

@@ -36,11 +36,15 @@ def test_columns_go_in_their_order_and_then_cells_are_cut(monkeypatch):
     assert row.endswith("…")
 
 
-def test_a_path_is_broken_behind_a_slash():
+def test_a_path_is_broken_behind_a_slash_and_a_name_behind_a_dot():
     assert wrapped("of /usr/lib/python/site-packages/x", 20) == [
         "of",
         "/usr/lib/python/",
         "site-packages/x",
+    ]
+    assert wrapped("model.layers.{0-1}.self_attn.o_proj.weight", 38) == [
+        "model.layers.{0-1}.self_attn.o_proj.",
+        "weight",
     ]
     assert wrapped("a" * 30, 20) == ["a" * 20, "a" * 10]
 
