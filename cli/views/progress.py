@@ -106,7 +106,8 @@ class _Picture(Teller):
         line.draw(now=True)
 
     def _take(self, event: Event) -> None:
-        _tell(event)
+        if not isinstance(event, _STEPS):
+            _tell(event)
         before = self._state.phase
         self._state.take(event)
         self._line.draw(now=self._state.phase != before)
@@ -123,7 +124,8 @@ class _Lines(Teller):
         self._phase, self._at, self._part = state.phase, time.monotonic(), 0
 
     def _take(self, event: Event) -> None:
-        _tell(event)
+        if not isinstance(event, _STEPS):
+            _tell(event)
         self._state.take(event)
         self._go_on()
 

@@ -125,6 +125,9 @@ class State:
     def take(self, event: Event) -> None:  # noqa: C901, PLR0912 - one case for each event
         """Take what was reported."""
         match event:
+            # First what comes for every chunk: each case above it costs a look at its class.
+            case Wrote(name, nbytes, is_new):
+                self._moved(name, nbytes, is_new=is_new)
             case ModelBegun(_, number, total):
                 self.model = f"{number}/{total}" if total > 1 else ""
                 self._enter(self.phases[0])
@@ -141,8 +144,6 @@ class State:
             case Compiling():
                 self.name = "compiling kernels, which are kept"
                 self._is_compiling = True
-            case Wrote(name, nbytes, is_new):
-                self._moved(name, nbytes, is_new=is_new)
             case Moving(how, _, blobs, nbytes):
                 self._enter(how, blobs, nbytes)
             case BlobDone() | Moved():

@@ -122,10 +122,7 @@ class Grouped:
     @property
     def scale_parts(self) -> tuple[tuple[str, str], ...]:
         """Suffix and dtype of the small parts, which have one element for each group."""
-        return tuple(
-            (suffix, self.value_dtype if dtype == VALUES else dtype)
-            for suffix, dtype in self.family.scale_parts
-        )
+        return _scale_parts(self.family, self.value_dtype)
 
     @property
     def arithmetic(self) -> Arithmetic:
@@ -233,6 +230,14 @@ class GroupKernel:
 
 def _family(spec: QuantSpec) -> Family:
     return (FAMILIES if spec.calibration == MLX else FITTED)[spec.mode]
+
+
+@functools.cache
+def _scale_parts(family: Family, value_dtype: str) -> tuple[tuple[str, str], ...]:
+    return tuple(
+        (suffix, value_dtype if dtype == VALUES else dtype)
+        for suffix, dtype in family.scale_parts
+    )
 
 
 @functools.cache

@@ -43,6 +43,9 @@ class ChunkReader:
         """Fill `view` with the bytes of one array; the errors are those of `read`."""
         file, offset, span = read
         descriptor = self._open(file)
+        if span.runs == 1:
+            read_exactly(file, descriptor, view, offset + span.begin)
+            return
         nbytes = span.run
         for run in range(span.runs):
             place = view[run * nbytes : (run + 1) * nbytes]

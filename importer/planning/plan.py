@@ -103,9 +103,10 @@ class TensorPlan(NamedTuple):
     @property
     def codec(self) -> Codec | None:
         """What rounded its values to codes; None where the store has them exactly."""
-        if self.quant is None or self.transcoder.is_lossless:
+        quant = self.quant
+        if quant is None or self.transcoder.is_lossless:
             return None
-        return codec_for(self.quant, self.dtype)
+        return codec_for(quant, self.dtype)
 
     @property
     def rounded_to(self) -> str:
@@ -134,8 +135,8 @@ class TensorPlan(NamedTuple):
     @property
     def type_name(self) -> str:
         """The type or dtype that it has in the store."""
-        own = self.blocks or self.parts[0].dtype
-        return own if self.quant is None else str(self.quant)
+        quant = self.quant
+        return str(quant) if quant is not None else self.blocks or self.parts[0].dtype
 
     @property
     def source_nbytes(self) -> int:
