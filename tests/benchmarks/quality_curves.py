@@ -1,10 +1,10 @@
 """Bits, SQNR and outputs by type, group and calibration: the tables of docs/choosing.md, and
-the curves of docs/assets/quality.svg.
+the curves beside them, docs/assets/quality-*.svg.
 
     .venv-zoo/bin/python tests/benchmarks/quality_curves.py DIR… [--minilm DIR]
-        --command .venv/bin/ingot [--svg docs/assets/quality.svg]
+        --command .venv/bin/ingot [--svg docs/assets]
 
-DIR is what language_model.py wrote, one for each table; curves are those of the first.
+DIR is what language_model.py wrote, one for each table and drawing, which have its name.
 Importance is measured on DIR/calibration, and models are judged on DIR/held-out as `ingot eval`
 does, in one process, since it takes longer to start than to judge: language models by KL
 divergence, the encoder MiniLM by 1 - cosine of embeddings. MiniLM's importance is measured on
@@ -29,9 +29,11 @@ from tests.benchmarks.quality_svg import Series, draw
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 TYPES: Final = (
-    *("int8/64", "mxfp8", "int6/64", "int5/64", "int4/32", "int4/64", "nvfp4", "int4/128"),
-    *("mxfp4", "int3/64", "int2/64"),
+    *("int8/32", "int8/64", "int8/128", "mxfp8", "int6/32", "int6/64", "int6/128"),
+    *("int5/32", "int5/64", "int5/128", "int4/32", "int4/64", "nvfp4", "int4/128", "mxfp4"),
+    *("int3/32", "int3/64", "int3/128", "int2/32", "int2/64", "int2/128"),
 )
+"""By bits for a weight."""
 RECIPES: Final = ("mixed_4_6", "mixed_3_6", "mixed_2_6")
 TARGETS: Final = ("3.5", "4", "4.5", "5", "5.5", "6.5")
 WAYS: Final = ("MLX's", "mse", "importance")
@@ -103,14 +105,14 @@ def main() -> None:
     parser.add_argument("models", type=Path, nargs="*", metavar="DIR")
     parser.add_argument("--minilm", type=Path, help="directory of the model")
     parser.add_argument("--command", default="ingot", help="with kernels")
-    parser.add_argument("--svg", type=Path, default=ROOT / "docs/assets/quality.svg")
+    parser.add_argument("--svg", type=Path, default=ROOT / "docs/assets", metavar="DIR")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         root = Path(place)
-        models = {path.name: (path, "KL divergence") for path in options.models}
+        models = {path.name: (path, "KL divergence, nats") for path in options.models}
         if options.minilm is not None:
             minilm = sentence_model(options.minilm, root / "sentences")
-            models["MiniLM-L6"] = minilm, "1 - cosine"
+            models["minilm"] = minilm, "1 - cosine"
         for number, (name, (path, what)) in enumerate(models.items()):
             bench = Bench(shlex.split(options.command), path, root / str(number))
             bench.measure_importance()
@@ -121,9 +123,8 @@ def main() -> None:
                 assert all(math.isfinite(row.damage) for row in line.rows.values())
                 found.append(line)
                 print(line, flush=True)
-            if number == 0 and options.models:
-                drawn = draw(curves(found), f"{what}, nats")
-                options.svg.write_text(drawn, encoding="utf-8")
+            drawn = draw(curves(found), what)
+            (options.svg / f"quality-{name}.svg").write_text(drawn, encoding="utf-8")
 
 
 if __name__ == "__main__":
