@@ -15,7 +15,7 @@ from importer.budget.curves import measure_curves
 from importer.budget.footprint import model_nbytes, nbytes_for, weight_bits
 from importer.budget.outlook import allocation_of
 from importer.budget.rules import Choice, is_followed, resolved, target_of
-from importer.budget.solver import Frontier, Options, frontier, solve
+from importer.budget.solver import Frontier, Options, frontier, improvements, solve
 from importer.budget.units import Unit, units_of
 from importer.engine.resources import affordable
 from importer.events import Listener, silent
@@ -23,6 +23,7 @@ from importer.planning.importance import Weigher
 from importer.planning.plan import Plan, TensorPlan
 from importer.planning.planner import plan_as
 from importer.recipes.budget import Budget
+from importer.recipes.document import to_document
 from importer.recipes.recipe import Recipe
 from importer.request import ImportRequest
 from importer.sources.classification import SourceKind
@@ -30,11 +31,14 @@ from importer.sources.imatrix import MatrixFile
 from importer.sources.tensor import SourceTensor
 from store import Store
 from store.errors import InputError, UsageError
+from store.json import dumps
 from store.tensorfile import elements
 from store.text import printable, size
 
 _ROUNDS: Final = 12
 """Of plans that are made: headers and the recipe depend on what is chosen."""
+_LITTLE: Final = 1e-3
+"""Of a size: what may be left of it, and what is not worth plans more."""
 
 _Curves = Callable[
     [Sequence[SourceTensor], Callable[[SourceTensor], Iterable[TensorPlan]]],
@@ -201,11 +205,47 @@ class _Search:
                 break
             extra = made.extra
             tried.add(extra)
+        if not self._counts_data:
+            best = self._closer(options, best, least, hulls)
         return best
 
+    def _closer(self, options: Options, best: _Made, least: _Made, hulls: Frontier) -> _Made:
+        """Return a choice that has shorter headers and rules, and so fits and loses less.
+
+        Of a small model these are a part of the size, and each choice has its own.
+        """
+        price = hulls.price(hulls.steps_within(self.limit - best.extra))
+        plans = _ROUNDS
+        while plans:
+            room = self.limit - best.used + max(best.extra - least.extra, 0)
+            if room <= self.limit * _LITTLE:
+                break
+            data, own = options.total(best.picks)[0], self._rules_nbytes(best.picks)
+            for picks in improvements(options, best.picks, room, price):
+                more = options.total(picks)[0] - data + self._rules_nbytes(picks) - own
+                if best.used + more > self.limit:
+                    continue
+                made = self._made(options, picks)
+                plans -= 1
+                if made.used <= self.limit:
+                    best = made
+                    break
+                if not plans:
+                    break
+            else:
+                break
+        return best
+
+    def _rules_nbytes(self, picks: _Picks) -> int:
+        """Return the bytes of the recipe that makes a choice, as the configuration has it."""
+        rules = resolved(self._sought.recipe, self._choice(picks), self._tensors)
+        return len(dumps(to_document(rules)))
+
+    def _choice(self, picks: _Picks) -> Choice:
+        return Choice(self._units, [self._sought.budget.allow[pick] for pick in picks.tolist()])
+
     def _made(self, options: Options, picks: _Picks) -> _Made:
-        targets = [self._sought.budget.allow[pick] for pick in picks.tolist()]
-        choice = Choice(self._units, targets)
+        choice = self._choice(picks)
         recipe = self._sought.recipe
         plan = self._plan(resolved(recipe, choice, self._tensors))
         if not is_followed(plan, choice):

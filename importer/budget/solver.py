@@ -12,6 +12,7 @@ same choice on every machine.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -172,6 +173,28 @@ def solve(options: Options, hulls: Frontier, room: int) -> _Ints:
     return picks
 
 
+def improvements(options: Options, picks: _Ints, room: int, price: float) -> Iterator[_Ints]:
+    """Yield choices that one or two changes of another make and that lose less, the best first.
+
+    Args:
+        options: of the units.
+        picks: the choice that is changed.
+        room: bytes that may be added at most.
+        price: what a byte gains: of many changes those that lose least at it are tried.
+    """
+    moves = _Moves.of(options, picks).nearest(price)
+    ones, others = moves.pairs()
+    nbytes = moves.nbytes[ones] + moves.nbytes[others]
+    damage = moves.damage[ones] + moves.damage[others]
+    fits = np.flatnonzero((nbytes <= room) & (damage < 0))
+    for pair in fits[np.argsort(damage[fits], kind="stable")].tolist():
+        changed = picks.copy()
+        for move in (ones[pair], others[pair]):
+            if moves.units[move] >= 0:
+                changed[moves.units[move]] = moves.options[move]
+        yield changed
+
+
 def _fill(options: Options, picks: _Ints, room: int) -> int:
     """Make single moves that fit, those that gain most first; return the room that is left."""
     while True:
@@ -224,15 +247,19 @@ class _Moves(NamedTuple):
             np.append(self.damage[few], 0.0),
         )
 
+    def pairs(self) -> tuple[_Ints, _Ints]:
+        """Return places of two moves of different units, of which the second may be none."""
+        ones, others = np.triu_indices(len(self.units))
+        is_none = others == len(self.units) - 1
+        usable = is_none | (self.units[ones] != self.units[others])
+        return ones[usable], others[usable]
+
     def best_exchange(self, room: int) -> _Exchange:
         """Return two pairs of moves that fit together and gain most.
 
         The last move changes nothing, so that two or three are among them.
         """
-        ones, others = np.triu_indices(len(self.units))
-        is_none = others == len(self.units) - 1
-        usable = is_none | (self.units[ones] != self.units[others])
-        ones, others = ones[usable], others[usable]
+        ones, others = self.pairs()
         nbytes = self.nbytes[ones] + self.nbytes[others]
         order = np.argsort(nbytes, kind="stable")
         ones, others, nbytes = ones[order], others[order], nbytes[order]

@@ -372,3 +372,12 @@ def test_factors_are_guesses_unless_they_are_given(tmp_path, llama):
     assert not told.allocation.guesses
     assert "guessed" not in "".join(allocation_lines(told.allocation))
     assert "`ingot eval --sensitivity`" in "".join(allocation_lines(guessed.allocation))
+
+
+def test_a_choice_of_fewer_rules_is_found_where_it_fits(tmp_path):
+    """Of all 287 choices that might lose less, each planned, this is the best that fits."""
+    with Store(tmp_path / "store") as store:
+        found = planned(store, LLAMA, **budget(65_000, allow=())).allocation
+
+    assert found.point.error == pytest.approx(0.014612180522)
+    assert found.limit - found.used == 127

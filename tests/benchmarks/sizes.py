@@ -1,0 +1,107 @@
+"""Whether a size is met: what models of many sizes leave of it, and how near the best they are.
+
+    python tests/benchmarks/sizes.py DIR… [--targets 40]
+
+DIR are checkpoints. Sizes are between 4.5 and 8 bits for each weight that is chosen, evenly
+spread; each is planned as `create --target-size` does. Beside what is left stands the step: the
+largest number of bytes that divides the data of every type of every tensor, so that below it
+only headers and rules differ. Ends with 1 where a size is exceeded; what is left of a model of
+some kilobytes does not fail it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final, NamedTuple
+
+if __name__ == "__main__":
+    # Not this directory, whose names may be those of Python's modules.
+    sys.path[0] = str(Path(__file__).resolve().parents[2])
+
+from importer.pipeline import plan_import
+from importer.planning.allocation import Allocation
+from importer.recipes.budget import parse_budget
+from importer.recipes.options import parse_options
+from importer.request import ImportRequest
+from store import ModelName, Store
+
+GOAL: Final = 1e-3
+"""Of the size, that may be left."""
+BITS: Final = (4.5, 8.0)
+
+
+class Met(NamedTuple):
+    """What was found of a size.
+
+    Attributes:
+        left: bytes, of the size.
+        share: of the size.
+        above: the expected error, of the bound that the plan tells, less 1.
+    """
+
+    left: int
+    share: float
+    above: float
+
+
+def planned(source: Path, store: Store, nbytes: int | None, bits: str | None) -> Allocation:
+    """Return what is chosen within a size or bits for each weight."""
+    options = parse_options(recipe="budget", chooses=True)
+    request = ImportRequest(
+        ModelName.parse("m"), source, recipe=options, budget=parse_budget(nbytes, bits, ())
+    )
+    found = plan_import(request, store).allocation
+    assert found is not None
+    return found
+
+
+def main() -> int:
+    """Plan, and print a row for each checkpoint."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("sources", type=Path, nargs="+", metavar="DIR")
+    parser.add_argument("--targets", type=int, default=40)
+    options = parser.parse_args()
+    print("| checkpoint | sizes | over | left, median | most | step | above the bound |")
+    print("|---|--:|--:|--:|--:|--:|--:|")
+    over = 0
+    for source in options.sources:
+        with tempfile.TemporaryDirectory() as place, Store(Path(place) / "store") as store:
+            ends = [planned(source, store, None, str(bits)) for bits in BITS]
+            low, high = (one.point.nbytes for one in ends)
+            found, steps = [], set()
+            for number in range(options.targets):
+                size = low + (high - low) * number // max(options.targets - 1, 1)
+                one = planned(source, store, size, None)
+                steps |= {chosen.nbytes for chosen in one.chosen}
+                found.append(
+                    Met(
+                        size - one.used,
+                        (size - one.used) / size,
+                        one.point.error / one.bound - 1,
+                    )
+                )
+        step = math.gcd(*steps)
+        own = sum(one.left < 0 for one in found)
+        shares = [one.share for one in found]
+        cells = [
+            f"{low:,} to {high:,}",
+            f"{own} of {len(found)}",
+            f"{statistics.median(shares):.4%}",
+            f"{max(shares):.4%}",
+            f"{step:,} ({step / low:.4%})",
+            f"{statistics.median(one.above for one in found):.2%}",
+        ]
+        print(f"| {source.name} | {' | '.join(cells)} |", flush=True)
+        met = sum(share <= GOAL for share in shares)
+        print(f"{met} of {len(found)} leave no more than {GOAL:.1%}", flush=True)
+        over += own
+    return int(over > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
