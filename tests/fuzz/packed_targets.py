@@ -45,7 +45,7 @@ def packed_layer(data: bytes) -> None:
     try:
         config = json.loads(data[10:])
     except (ValueError, RecursionError):
-        config = None
+        return  # most inputs end here, where nothing has to be written; `config` reads these
     numbers = list(data[:10].ljust(10, b"\1"))
     dtypes = [_DTYPES[number % len(_DTYPES)] for number in numbers[7:10]]
     arrays: dict[str, tuple[object, ...]] = {
