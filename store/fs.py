@@ -273,15 +273,13 @@ def _full_sync(descriptor: int) -> None:
 
 
 class _naming:  # noqa: N801 - reads as what it does
-    # Calls on a descriptor fail without saying on which file. A class, for it is entered three
-    # times for each MiB that is written, and a generator costs twice as much.
+    # Calls on a descriptor fail without saying on which file. As a generator it costs twice.
     __slots__ = ("_path",)
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def __enter__(self) -> None:
-        return
+    def __enter__(self) -> None: ...
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if isinstance(error, OSError) and error.filename is None:
