@@ -156,9 +156,9 @@ def import_model(
     listen(Planned(len(jobs), plan.nbytes, len(jobs) - len(sizes)))
     with telling_space(store, sizes), store.writing(request.name) as writer:
         if request.rehash:
-            store.memo.clear()
-        if plan.inventory.model is not None:
-            hold_sources(store, writer, plan.inventory.all_files, threads)
+            writer.distrust()
+        files = plan.inventory.all_files
+        hold_sources(store, writer, files, threads, trusts=not request.rehash)
         reuse.take_notes()
         write = functools.partial(
             write_blobs,
@@ -186,7 +186,7 @@ def import_model(
         layers += use_layers(say, plan.inventory.use, use)
         origin = _origin(request, plan)
         manifest = Manifest(Layer(CONFIG_MEDIA_TYPE, config.digest, config.size), tuple(layers))
-        check_sources(store, writer, plan.inventory.all_files, threads)
+        check_sources(store, writer, files, threads)
         request.check_name(store)
         request.check_manifest(manifest)
         try:

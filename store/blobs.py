@@ -125,7 +125,9 @@ class BlobStore:
             raise IntegrityError(message, code="E_BLOB_SIZE")
         return data
 
-    def install(self, partial: Path, ref: BlobRef, *, is_bad: bool = False) -> CommitOutcome:
+    def install(
+        self, partial: Path, ref: BlobRef, *, is_bad: bool = False, trusts: bool = True
+    ) -> CommitOutcome:
         """Give a finished, synced partial file its final name.
 
         The caller holds the shared lock and has pinned the digest. A file that is there
@@ -134,6 +136,7 @@ class BlobStore:
 
         Args:
             is_bad: what is there was found bad, unless the memo has seen it good since.
+            trusts: believe what the memo has seen.
         """
         target = self.path(ref.digest)
         seen = self.fs.status(target)
@@ -141,7 +144,7 @@ class BlobStore:
         if seen is not None:
             outcome = CommitOutcome.RENEWED
             is_other = seen.kind is not Kind.FILE or seen.size != ref.size
-            if not is_other and self.memo.knows(ref.digest, seen):
+            if not is_other and trusts and self.memo.knows(ref.digest, seen):
                 self.fs.unlink(partial)
                 return CommitOutcome.REUSED
             if is_other or is_bad:

@@ -115,12 +115,6 @@ class Memo:
             self._save()
             self._database.run("DELETE FROM blob WHERE digest = ?", [(digest.hex,)])
 
-    def clear(self) -> None:
-        """Forget every blob, so that none is trusted unread."""
-        with self._mutex:
-            self._save()
-            self._database.run("DELETE FROM blob", [()])
-
     def seed(self, *, create: bool) -> int | None:
         """Return the secret that seeds the fingerprints of this store, or None without one.
 

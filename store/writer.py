@@ -97,6 +97,7 @@ class Writer:
         self._history = History(fs, blobs.layout)
         self.partials: Final = Partials(fs, self.folder, lock)
         self._wanted: frozenset[BlobRef] | None = None
+        self._renewed: set[Digest] | None = None
         self._life: File | None = None
         self._pins: Pins | None = None
         self._open_writers = open_writers
@@ -122,6 +123,10 @@ class Writer:
     def accept_only(self, wanted: frozenset[BlobRef]) -> None:
         """Refuse every blob but these, which a repair found bad or missing."""
         self._wanted = wanted
+
+    def distrust(self) -> None:
+        """Replace the files of blobs that are committed from here on, once each."""
+        self._renewed = set()
 
     def open(self) -> Path:
         """Make an empty partial file for one blob and return its path.
@@ -156,9 +161,13 @@ class Writer:
             self._pin([ref])
             try:
                 is_bad = self._wanted is not None
-                return self._blobs.install(path, ref, is_bad=is_bad)
+                trusts = self._renewed is None or ref.digest in self._renewed
+                outcome = self._blobs.install(path, ref, is_bad=is_bad, trusts=trusts)
             except OSError as error:
                 raise _one_file_system(error) from error
+        if self._renewed is not None:
+            self._renewed.add(ref.digest)
+        return outcome
 
     def discard(self, path: Path) -> None:
         """Give up the partial file at `path`; harmless where it was committed or given up."""

@@ -33,7 +33,12 @@ def check_readable(files: Iterable[SourceFile]) -> None:
 
 
 def hold_sources(
-    store: Store, writer: Writer, files: Iterable[SourceFile], threads: int
+    store: Store,
+    writer: Writer,
+    files: Iterable[SourceFile],
+    threads: int,
+    *,
+    trusts: bool = True,
 ) -> None:
     """Keep gc off blobs, and hash those that nobody has seen to be good.
 
@@ -42,11 +47,15 @@ def hold_sources(
         writer: whose pins keep them.
         files: blobs, as files of a source.
         threads: that hash.
+        trusts: pass over those that were seen to be good.
 
     Raises:
         IntegrityError: one is damaged or gone; what would be made of it is wrong.
     """
+    files = tuple(files)
     unseen = pin_sources(writer, files)
+    if not trusts:
+        unseen = list(dict.fromkeys(_refs(files)))
     if not unseen:
         return
     from store.quarantine import examine  # noqa: PLC0415 - few sources are models of a store

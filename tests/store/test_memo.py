@@ -94,16 +94,6 @@ def test_what_is_forgotten_is_not_known(memo, saved):
     assert not memo.knows(DIGEST, SEEN)
 
 
-@pytest.mark.parametrize("saved", [False, True])
-def test_a_cleared_memo_knows_nothing(memo, saved):
-    memo.note(DIGEST, SEEN)
-    if saved:
-        memo.close()
-    memo.clear()
-
-    assert not memo.knows(DIGEST, SEEN)
-
-
 def test_many_notes_are_saved_on_the_way(memo, path):
     digests = [digest_of(number.to_bytes(2, "big")) for number in range(600)]
     for digest in digests:
@@ -242,7 +232,6 @@ def test_a_memo_that_is_a_directory_knows_nothing(path):
 def test_asking_makes_no_file(memo, path):
     memo.knows(DIGEST, SEEN)
     memo.forget(DIGEST)
-    memo.clear()
 
     assert not path.exists()
 

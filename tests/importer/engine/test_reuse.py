@@ -267,6 +267,24 @@ def test_rehash_makes_everything_again(store, source):
     assert sum(event.nbytes for event in events if isinstance(event, Wrote)) > 0
 
 
+def test_rehash_of_one_model_leaves_the_notes_of_another(store, source, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    tensors = {"other.weight": ("F32", [2], bytes(range(8)))}
+    (other / "model.safetensors").write_bytes(safetensors(tensors))
+    aged(other)
+    create(store, other)
+    create(store, source)
+
+    result, _ = create(store, source, rehash=True)
+    again, events = create(store, other)
+
+    assert result.tally(CommitOutcome.RENEWED)[0] == len(result.written)
+    (known,) = [event for event in events if isinstance(event, Planned)]
+    assert known.present == known.blobs
+    assert again.tally(CommitOutcome.RENEWED) == (0, 0)
+
+
 def test_an_import_that_failed_goes_on_where_it_stopped(store, source):
     class FullError(Exception):
         pass
