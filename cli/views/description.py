@@ -86,7 +86,7 @@ def document(
         "fell_back": [{"name": one.name, "reason": one.reason} for one in fallbacks_of(model)],
         "prequantized": model.prequantized,
         "declared_dtype": model.declared_dtype,
-        "capabilities": list(model.capabilities),
+        "capabilities": list(abilities_of(model)),
         **conversation_document(store, model),
         "runs_in": runs_document(runs_of_model(model)),
         "size": model.size,

@@ -35,6 +35,16 @@ def sections(text):
     ]
 
 
+def test_a_program_reads_the_capabilities_that_people_do(store, tmp_path):
+    source = model(tmp_path / "s", config={"architectures": ["BertModel"]})
+    run("create", "m", source, store=store).succeeded()
+
+    found = run("show", "m", "--json", store=store).succeeded().document
+
+    assert found["capabilities"] == []
+    assert found["config"]["capabilities"] == ["completion"]
+
+
 def test_the_sections_are_those_of_ollama_and_more(filled_store):
     shown = run("show", "kept", store=filled_store).succeeded().stdout
 
