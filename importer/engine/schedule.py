@@ -29,7 +29,7 @@ def make_left(ledger: Ledger, threads: int, *, allow_nonfinite: bool) -> None:
     """
     stop = Stop()
     with WorkerPool(threads, stop) as workers:
-        count = min(threads, len(ledger.left))
+        count = min(threads, ledger.done.count(None))
         schedule = _Schedule(ledger, workers, count, stop, allow_nonfinite=allow_nonfinite)
         schedule.recall()
         schedule.make()

@@ -38,6 +38,8 @@ class TensorPlan(NamedTuple):
         decision: what it becomes, and why.
         transcoder: makes the parts from the arrays of each source.
         parts: the arrays that it becomes, in the order of the file.
+        nbytes: of all parts.
+        quant: the quantization type that it has in the store, or None.
         part_of: the packed tensor that it is an array of, where that stays as it is stored.
     """
 
@@ -47,6 +49,8 @@ class TensorPlan(NamedTuple):
     decision: Decision
     transcoder: Transcoder
     parts: tuple[Part, ...]
+    nbytes: int
+    quant: QuantSpec | None
     part_of: SourceTensor | None = None
 
     @classmethod
@@ -66,7 +70,9 @@ class TensorPlan(NamedTuple):
         wanted = target.stored if isinstance(target, QuantSpec) else target
         exact = wanted is not None and wanted == type_held(decoder, sources[0].shape)
         transcoder = transcoder_for(target, decoder, exact=exact)
-        return cls(name, shape, sources, decision, transcoder, _parts(transcoder, shape))
+        parts, nbytes = _parts(transcoder, shape)
+        quant = _quant(transcoder, wanted)
+        return cls(name, shape, sources, decision, transcoder, parts, nbytes, quant)
 
     @property
     def transcoders(self) -> tuple[Transcoder, ...]:
@@ -90,15 +96,6 @@ class TensorPlan(NamedTuple):
     def target(self) -> Target:
         """What it becomes, or None where it is kept."""
         return self.decision.target
-
-    @property
-    def quant(self) -> QuantSpec | None:
-        """The quantization type that it has in the store, or None."""
-        # What keeps codes or moves them has a codec; blocks of others are of no such type.
-        spec = getattr(getattr(self.transcoder, "codec", None), "spec", None)
-        if not isinstance(spec, QuantSpec):
-            spec = self.target
-        return spec.stored if isinstance(spec, QuantSpec) else None
 
     @property
     def codec(self) -> Codec | None:
@@ -143,15 +140,19 @@ class TensorPlan(NamedTuple):
         """Bytes in the source."""
         return sum(source.nbytes for source in self.sources)
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all parts."""
-        return sum(part.nbytes for part in self.parts)
-
 
 @functools.lru_cache(4096)
-def _parts(transcoder: Transcoder, shape: tuple[int, ...]) -> tuple[Part, ...]:
-    return transcoder.parts(shape)
+def _parts(transcoder: Transcoder, shape: tuple[int, ...]) -> tuple[tuple[Part, ...], int]:
+    parts = transcoder.parts(shape)
+    return parts, sum(part.nbytes for part in parts)
+
+
+def _quant(transcoder: Transcoder, wanted: Target) -> QuantSpec | None:
+    # What keeps codes or moves them has a codec; blocks of others are of no such type.
+    spec = getattr(getattr(transcoder, "codec", None), "spec", None)
+    if isinstance(spec, QuantSpec):
+        return spec.stored
+    return wanted if isinstance(wanted, QuantSpec) else None
 
 
 class BlobPlan(NamedTuple):
