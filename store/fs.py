@@ -14,7 +14,7 @@ import re
 import stat
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 from store.status import Free, Kind, Status, kind_of_entry, status_from
 
@@ -61,16 +61,19 @@ class FileSystem:
         with _naming(file.path):
             while view:
                 # A regular file may take less than asked: a full disk, a signal, 2 GiB.
-                view = view[_some(os.write(file.descriptor, view)) :]
+                view = view[os.write(file.descriptor, view) or _nothing() :]
 
     def write_at(self, file: File, data: Buffer, offset: int) -> None:
         """Write all of `data` at `offset`, which may be behind the end; threads may share."""
         view = memoryview(data).cast("B")
-        with _naming(file.path):
+        try:  # for every chunk, and `_naming` is three calls
             while view:
-                count = _some(os.pwrite(file.descriptor, view, offset))
+                count = os.pwrite(file.descriptor, view, offset) or _nothing()
                 view = view[count:]
                 offset += count
+        except OSError as error:
+            error.filename = error.filename or str(file.path)
+            raise
 
     def reserve(self, file: File, nbytes: int) -> None:
         """Reserve the space that a file will need, if the file system can."""
@@ -252,10 +255,8 @@ def read_into(descriptor: int, buffer: memoryview, offset: int) -> int:
     return len(data)
 
 
-def _some(count: int) -> int:
-    if count == 0:  # of some FUSE file systems, which would never take the rest
-        raise OSError(errno.EIO, "nothing was written")
-    return count
+def _nothing() -> NoReturn:  # of some FUSE file systems, which would never take the rest
+    raise OSError(errno.EIO, "nothing was written")
 
 
 def _full_sync(descriptor: int) -> None:

@@ -173,9 +173,8 @@ class WorkerPool:
         return reader
 
     def _take_buffer(self, nbytes: int) -> bytearray:
-        # The one that was used last: it may be in the processor's cache.
-        with contextlib.suppress(IndexError):
+        try:  # the one that was used last: it may be in the processor's cache
             buffer = self._buffers.pop()
-            if len(buffer) >= nbytes:
-                return buffer
-        return bytearray(max(nbytes, CHUNK))
+        except IndexError:
+            buffer = bytearray()
+        return buffer if len(buffer) >= nbytes else bytearray(max(nbytes, CHUNK))
