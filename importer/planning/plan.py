@@ -71,8 +71,19 @@ class TensorPlan(NamedTuple):
         exact = wanted is not None and wanted == type_held(decoder, sources[0].shape)
         transcoder = transcoder_for(target, decoder, exact=exact)
         parts, nbytes = _parts(transcoder, shape)
-        quant = _quant(transcoder, wanted)
+        quant = _quant(transcoder, target)
         return cls(name, shape, sources, decision, transcoder, parts, nbytes, quant)
+
+    def made_by(self, transcoder: Transcoder, decision: Decision) -> TensorPlan:
+        """Return the plan of the same tensor where another transcoder makes other parts."""
+        parts, nbytes = _parts(transcoder, self.shape)
+        return self._replace(
+            decision=decision,
+            transcoder=transcoder,
+            parts=parts,
+            nbytes=nbytes,
+            quant=_quant(transcoder, decision.target),
+        )
 
     @property
     def transcoders(self) -> tuple[Transcoder, ...]:
@@ -147,12 +158,10 @@ def _parts(transcoder: Transcoder, shape: tuple[int, ...]) -> tuple[tuple[Part, 
     return parts, sum(part.nbytes for part in parts)
 
 
-def _quant(transcoder: Transcoder, wanted: Target) -> QuantSpec | None:
+def _quant(transcoder: Transcoder, target: Target) -> QuantSpec | None:
     # What keeps codes or moves them has a codec; blocks of others are of no such type.
-    spec = getattr(getattr(transcoder, "codec", None), "spec", None)
-    if isinstance(spec, QuantSpec):
-        return spec.stored
-    return wanted if isinstance(wanted, QuantSpec) else None
+    spec = getattr(getattr(transcoder, "codec", None), "spec", target)
+    return spec.stored if isinstance(spec, QuantSpec) else None
 
 
 class BlobPlan(NamedTuple):

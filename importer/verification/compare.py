@@ -259,8 +259,7 @@ def _as_stored(plan: TensorPlan, stored: StoredTensor) -> TensorPlan:
         return plan
     if plan.shape != stored.shape or not plan.shape or plan.shape[-1] % spec.group_size:
         return plan
-    decision, parts = plan.decision._replace(target=spec), transcoder.parts(plan.shape)
-    return plan._replace(decision=decision, transcoder=transcoder, parts=parts)
+    return plan.made_by(transcoder, plan.decision._replace(target=spec))
 
 
 def _type_name(stored: StoredTensor) -> str:
