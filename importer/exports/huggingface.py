@@ -192,7 +192,7 @@ def _restored(
     if not kept:
         return
     with contextlib.suppress(IngotError):
-        forms = SourceForms(told)
+        forms = SourceForms(told, is_requantized=plan.inventory.is_requantized)
         for one in kept:
             found = [forms.restored(it) for it in experts_of(plan.inventory, one.sources[0])]
             weights = [weight for weight in found if weight is not None]

@@ -18,7 +18,7 @@ from importer.codecs.transcode import CopyParts
 from importer.exports.safetensors import Array, Weight
 from importer.sources.document import Document
 from importer.sources.schemes.compressed_tensors.config import read_config
-from importer.sources.schemes.fp8 import transformers
+from importer.sources.schemes.fp8 import deepseek, transformers
 from importer.sources.schemes.modelopt.config import read_algorithms
 from importer.sources.tensor import SourceTensor
 from store.tensorfile import data_bytes
@@ -58,8 +58,12 @@ _BLOCKS_STACK: Final = _Form(("", transformers.END), scales=transformers.SCALES)
 class SourceForms:
     """What a configuration says of how its program has packed weights."""
 
-    def __init__(self, config: Document) -> None:
+    def __init__(self, config: Document, *, is_requantized: bool = False) -> None:
         """Read the configuration of a component, and what older programs have beside it.
+
+        Args:
+            config: of the component.
+            is_requantized: whether some weights may have types that the source had not.
 
         Raises:
             InputError: something of it is malformed.
@@ -70,6 +74,7 @@ class SourceForms:
         said = config.get("quantization_config")
         method = said.get("quant_method") if isinstance(said, dict) else None
         self._is_fp8 = method == "fp8"
+        self._is_requantized = is_requantized
         self._config = config
 
     def restored(self, tensor: SourceTensor) -> Weight | None:
@@ -124,7 +129,8 @@ class SourceForms:
 
     def _of_fp8(self, module: str, spec: QuantSpec, *, is_stack: bool) -> _Form | None:
         if spec.mode is Mode.MXFP4:
-            return None if is_stack else _DEEPSEEK
+            is_theirs = not self._is_requantized or deepseek.has_fp4(self._config, module)
+            return _DEEPSEEK if is_theirs and not is_stack else None
         if spec.mode is not Mode.MXFP8 or not transformers.converts(self._config, module):
             return None
         return _BLOCKS_STACK if is_stack else _BLOCKS

@@ -54,6 +54,7 @@ class Inventory(NamedTuple):
             tensors are taken out of them.
         is_apart: whether tensors are taken out of files that could be kept as they are.
         is_stacked: whether it is a stored model whose experts were stacked when it was made.
+        is_requantized: whether it is a stored model that may have types its source had not.
     """
 
     root: Path
@@ -75,6 +76,7 @@ class Inventory(NamedTuple):
     whole: WholeModel | None = None
     is_apart: bool = False
     is_stacked: bool = False
+    is_requantized: bool = False
 
     @property
     def all_files(self) -> tuple[SourceFile, ...]:
@@ -159,7 +161,6 @@ def take_inventory(
     check_one_model(contents, configs, by_path)
     said = declared(configs, files)
     found = of_contents(tree, contents, said, as_arrays=as_arrays, apart=apart)
-    notes = (*tree.notes, *found.notes, *_fallen_back(choice.weights, contents, variant))
     return found._replace(
         files=merged(files, found.files),
         configs=configs or found.configs,
@@ -167,7 +168,7 @@ def take_inventory(
             LeftOut(*one) for one in sorted(left_out.items()) if one[0] not in taken
         ),
         variant=variant,
-        notes=notes,
+        notes=(*tree.notes, *found.notes, *_fallen_back(choice.weights, contents, variant)),
     )
 
 
@@ -193,9 +194,7 @@ def of_contents(
     }
     weights = [file for part in contents.values() for file in part.files]
     could_be_whole = contents[""].whole if contents.keys() == {""} else None
-    whole = None if apart or could_be_whole is None else could_be_whole
-    if whole is not None and whole.why_apart:
-        whole = None
+    whole = None if apart or (could_be_whole and could_be_whole.why_apart) else could_be_whole
     if whole is None and could_be_whole is not None and could_be_whole.why_whole:
         raise UnsupportedError(
             f"it can be imported whole only: {could_be_whole.why_whole}", code="E_ONLY_WHOLE"

@@ -11,7 +11,7 @@ from importer.codecs.ggml.decoder import Ggml
 from importer.codecs.plain import Plain
 from importer.codecs.registry import codec_for
 from importer.codecs.scaled.global_scaled import GlobalNvfp4
-from importer.codecs.spec import QUANT_TYPES, VALUE_DTYPES, QuantSpec
+from importer.codecs.spec import KEEP, QUANT_TYPES, VALUE_DTYPES, QuantSpec
 from importer.sources.document import CONFIG, Document, read_document
 from importer.sources.file import Identity, SourceFile
 from importer.sources.inventory import Inventory, merged, of_contents
@@ -94,7 +94,17 @@ def read_stored(
         use=tuple(_use(store, manifest)),
         words=_words(store, manifest.config),
         is_stacked=(record.recipe or {}).get("experts") == "stacked",
+        is_requantized=_is_requantized(record),
     )
+
+
+def _is_requantized(record: ModelRecord) -> bool:
+    """Return whether a rule asked for a type, or might have in what it was made from."""
+    rules = (record.recipe or {}).get("rule")
+    kept = isinstance(rules, list) and all(
+        isinstance(rule, dict) and rule.get("type") == KEEP for rule in rules
+    )
+    return record.model is not None or record.is_empty or not kept
 
 
 def _use(store: Store, manifest: Manifest) -> Iterator[tuple[Layer, bytes]]:

@@ -111,6 +111,105 @@ def test_mxfp4_of_deepseek_comes_back(store, tmp_path):
     assert kept(tmp_path / "out") == kept(source)
 
 
+@pytest.mark.parametrize("where", ["config", "quantization_config"])
+def test_experts_in_fp4_come_back_beside_what_was_quantized(store, tmp_path, where):
+    expert, other = "layers.0.ffn.experts.0.w1", "layers.0.attn.wq_a"
+    weights = {
+        f"{expert}.weight": some(1, "I8", (32, 32)),
+        f"{expert}.scale": some(2, "F8_E8M0", (32, 2)),
+        f"{other}.weight": some(3, "F8_E4M3", (128, 128)),
+        f"{other}.scale": some(4, "F8_E8M0", (1, 1)),
+    }
+    said = DEEPSEEK["quantization_config"]
+    told = {"expert_dtype": "fp4", "quantization_config": said}
+    if where == "quantization_config":
+        told = {"quantization_config": said | {"expert_dtype": "fp4"}}
+    source = model(tmp_path / "in", weights, CAUSAL | told)
+    create(store, source, recipe=parse_options("mxfp4", recipe="uniform"))
+
+    done = export(store, tmp_path / "out")
+
+    found, expected = arrays(tmp_path / "out"), arrays(source)
+    assert {name for name in found if name in expected} == {*weights} - {f"{other}.scale"}
+    for name in (f"{expert}.weight", f"{expert}.scale"):
+        assert found[name] == expected[name]
+    assert found[f"{other}.weight"][:2] == ("BF16", (128, 128))
+    assert any("some weights go out decoded" in note for note in done.notes)
+
+
+def fp8_in_blocks(directory):
+    """A model as DeepSeek 3 has it: FP8 with a scale for each 128 x 128, and plain weights."""
+    weights = {"model.norm.weight": some(9, "BF16", (256,))}
+    weights |= {f"{name}.weight": some(8, "BF16", (256, 256)) for name in PLAIN}
+    modules = (f"{LAYER}.self_attn.q_proj", f"{LAYER}.mlp.up_proj", f"{LAYER}.mlp.experts.0.up")
+    for seed, name in enumerate(modules):
+        weights[f"{name}.weight"] = some(seed, "F8_E4M3", (256, 256))
+        weights[f"{name}.weight_scale_inv"] = some(seed, "F32", (2, 2))
+    return model(directory, weights, CAUSAL | DEEPSEEK)
+
+
+PLAIN = ("lm_head", "model.embed_tokens")
+ASKED = [
+    *("int4", "mxfp4", "nvfp4", "mxfp8", "int8/32"),
+    *("mxfp4 uniform", "nvfp4 uniform", "mxfp8 uniform", "f32"),
+]
+
+
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.parametrize("kind", ["fp8", "awq", "gptq", "ct-int4", "ct-fp8", "mo-fp8", "nf4"])
+def test_what_ingot_quantized_is_decoded(store, tmp_path, kind, asked, again):
+    source = {
+        "awq": PACKED / "awq-4",
+        "gptq": PACKED / "gptq-4",
+        "nf4": PACKED / "nf4",
+        "ct-int4": WRITTEN / "ct-int4-channel",
+        "ct-fp8": WRITTEN / "ct-fp8-block",
+        "mo-fp8": WRITTEN / "mo-fp8-block",
+    }.get(kind) or fp8_in_blocks(tmp_path / "in")
+    word, _, recipe = asked.partition(" ")
+    create(store, source, "first", recipe=parse_options(word, recipe=recipe or None))
+    if again:  # who copies a model does not say what was asked for before
+        create(store, StoredModel(ModelName.parse("first")), "copy")
+
+    done = export(store, tmp_path / "out", name="copy" if again else "first")
+
+    dtypes = {dtype for dtype, _, _ in arrays(tmp_path / "out").values()}
+    assert dtypes <= {"BF16", "F16", "F32"}
+    assert all(name.endswith((".weight", ".bias")) for name in arrays(tmp_path / "out"))
+    assert "quantization_config" not in (tmp_path / "out" / "config.json").read_text()
+    assert not [note for note in done.notes if "go out decoded" in note]
+
+
+def test_fp8_in_blocks_comes_back(store, tmp_path):
+    source = fp8_in_blocks(tmp_path / "in")
+    create(store, source)
+    create(store, source, "repacked", recipe=parse_options("repack"))
+
+    export(store, tmp_path / "out")
+    export(store, tmp_path / "again", name="repacked")
+
+    for out in ("out", "again"):
+        assert arrays(tmp_path / out) == arrays(source)
+        assert kept(tmp_path / out) == kept(source)
+
+
+@pytest.mark.parametrize("kind", ["gpt-oss", "mo-mxfp4", "ct-mxfp4"])
+def test_the_codes_of_the_source_stay_where_they_are_asked_for(store, tmp_path, kind):
+    source = WRITTEN / kind
+    create(store, source, recipe=parse_options("mxfp4", recipe="uniform"))
+
+    export(store, tmp_path / "out")
+
+    found, expected = arrays(tmp_path / "out"), arrays(source)
+    packed = [name for name, one in expected.items() if one[0] == "U8"]
+    assert packed
+    assert all(found[name] == expected[name] for name in packed)
+    assert (tmp_path / "out" / "config.json").read_bytes() == (
+        source / "config.json"
+    ).read_bytes()
+
+
 def mxfp8(name, end="_scale_inv", dtype="F8_E8M0", shape=(32, 64)):
     """The arrays of a matrix, or of a stack of them."""
     groups = (*shape[:-1], shape[-1] // 32)
