@@ -46,9 +46,10 @@ def unused(sources: Sequence[SourceTensor], typed: Sequence[Typed]) -> Iterator[
     lacking = [one for one in sources if not any(_is_read(array, read) for array in one.arrays)]
     if lacking:
         name = printable(lacking[0].name, _NAME)
-        tensors = count(len(lacking), "tensor")
-        verb = "are" if len(lacking) > 1 else "is"
-        yield f"{tensors} {verb} left out, as `{name}`: llama.cpp has no use for them"
+        if len(lacking) == 1:
+            yield f"`{name}` is left out: llama.cpp does not use it"
+        else:
+            yield f"{len(lacking):,} tensors such as `{name}` are left out: llama.cpp uses none"
 
 
 def _is_read(array: StoredArray, read: Mapping[str, Sequence[int]]) -> bool:

@@ -503,4 +503,4 @@ def test_what_llama_cpp_has_no_use_for_is_told(tmp_path):
     assert whole.notes == ()
     assert [row.name for row in write.rows] == [row.name for row in whole.rows]
     (note,) = [one for one in write.notes if "llama.cpp" in one]
-    assert note.startswith("1 tensor is left out, as `lm_head.weight`")
+    assert note.startswith("`lm_head.weight` is left out")
