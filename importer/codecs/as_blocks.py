@@ -53,14 +53,6 @@ class AsBlocks(View):
 
     kind: str
 
-    def unit(self, shape: Shape) -> int:
-        """Return the inner decoder's unit."""
-        return self.inner.unit(shape)
-
-    def spans(self, shape: Shape, elements: range) -> tuple[Span, ...]:
-        """Return what the inner decoder reads."""
-        return self.inner.spans(shape, elements)
-
     def decode(
         self, arrays: Sequence[Buffer], shape: Shape, elements: range, runtime: Runtime
     ) -> Buffer:

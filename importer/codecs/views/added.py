@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from importer.codecs.base import Decoder, KernelSpec, Operation, Runtime, Shape, Span
+from importer.codecs.base import Runtime, Shape
+from importer.codecs.views.view import View
 from store.fs import Buffer
 
 _HALF: Final = "F16"
 
 
 @dataclass(frozen=True, slots=True)
-class PlusOne:
+class PlusOne(View):
     """Reads values and adds 1: to F16 in F16, to every other float in F32.
 
     llama.cpp's converter takes what is neither for F32, and PyTorch rounds each sum once.
@@ -22,21 +23,15 @@ class PlusOne:
         inner: reads floats.
     """
 
-    inner: Decoder
-    is_plain = True
+    @property
+    def is_plain(self) -> bool:
+        """Return True: sums are floats."""
+        return True
 
     @property
     def value_dtype(self) -> str:
         """Return the dtype in which the sum is."""
         return _HALF if self.inner.value_dtype == _HALF else "F32"
-
-    def unit(self, shape: Shape) -> int:
-        """Return the inner decoder's unit."""
-        return self.inner.unit(shape)
-
-    def spans(self, shape: Shape, elements: range) -> tuple[Span, ...]:
-        """Return what the inner decoder needs."""
-        return self.inner.spans(shape, elements)
 
     def decode(
         self, arrays: Sequence[Buffer], shape: Shape, elements: range, runtime: Runtime
@@ -49,10 +44,3 @@ class PlusOne:
         values = self.inner.decode(arrays, shape, elements, runtime)
         sums = to_f32(values, self.inner.value_dtype).view("<f4") + np.float32(1)
         return bytes_of(sums.astype("<f2") if self.value_dtype == _HALF else sums)
-
-    def kernels(self, operation: Operation) -> tuple[KernelSpec, ...]:
-        """Return the inner decoder's."""
-        return self.inner.kernels(operation)
-
-    def __str__(self) -> str:
-        return str(self.inner)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum, unique
-from typing import ClassVar
 
-from importer.codecs.base import Decoder, KernelSpec, Operation, Runtime, Shape, Span
+from importer.codecs.base import Runtime, Shape
+from importer.codecs.views.view import View
 from store.fs import Buffer
 
 
@@ -33,25 +33,24 @@ class Change(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Undone:
+class Undone(View):
     """Reads values and undoes a change; the result is F32.
 
     Attributes:
         inner: reads floats.
     """
 
-    inner: Decoder
     change: Change
-    value_dtype: ClassVar[str] = "F32"
-    is_plain: ClassVar[bool] = True
 
-    def unit(self, shape: Shape) -> int:
-        """Return the inner decoder's unit."""
-        return self.inner.unit(shape)
+    @property
+    def value_dtype(self) -> str:
+        """Return F32."""
+        return "F32"
 
-    def spans(self, shape: Shape, elements: range) -> tuple[Span, ...]:
-        """Return what the inner decoder needs."""
-        return self.inner.spans(shape, elements)
+    @property
+    def is_plain(self) -> bool:
+        """Return True: what was changed back is a float."""
+        return True
 
     def decode(
         self, arrays: Sequence[Buffer], shape: Shape, elements: range, runtime: Runtime
@@ -66,10 +65,3 @@ class Undone:
         if self.change is Change.PLUS_ONE:
             return bytes_of(found - np.float32(1))
         return bytes_of(logarithm(-found))
-
-    def kernels(self, operation: Operation) -> tuple[KernelSpec, ...]:
-        """Return the inner decoder's."""
-        return self.inner.kernels(operation)
-
-    def __str__(self) -> str:
-        return str(self.inner)

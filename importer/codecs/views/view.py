@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from importer.codecs.base import Decoder, KernelSpec, Operation
+from importer.codecs.base import Decoder, KernelSpec, Operation, Shape, Span
 from importer.codecs.plain import is_plain
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Reads the values of another decoder, in another order or some of them.
+    """Reads the values of another decoder, in another order, changed, or some of them.
 
     Attributes:
         inner: the other decoder.
@@ -27,6 +27,14 @@ class View:
     def is_plain(self) -> bool:
         """Whether the values are stored as they are."""
         return is_plain(self.inner)
+
+    def unit(self, shape: Shape) -> int:
+        """Return the inner decoder's unit."""
+        return self.inner.unit(shape)
+
+    def spans(self, shape: Shape, elements: range) -> tuple[Span, ...]:
+        """Return what the inner decoder needs."""
+        return self.inner.spans(shape, elements)
 
     def kernels(self, operation: Operation) -> tuple[KernelSpec, ...]:
         """Return the inner decoder's."""
