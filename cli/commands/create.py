@@ -235,7 +235,6 @@ def _phases(source: str, *, samples: bool, report: bool) -> list[str]:
     from cli.views.progress_state import (
         FETCHING,
         MEASURING,
-        PUBLISHING,
         READING,
         SAMPLING,
         WRITING,
@@ -247,7 +246,6 @@ def _phases(source: str, *, samples: bool, report: bool) -> list[str]:
         SAMPLING: samples,
         WRITING: True,
         MEASURING: report,
-        PUBLISHING: True,
     }
     return [phase for phase, is_wanted in wanted.items() if is_wanted]
 

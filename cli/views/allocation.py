@@ -39,10 +39,7 @@ def size_lines(made: Allocation) -> Iterator[str]:
     """Yield how much of what was allowed is used, and what would be a better use of it."""
     yield _used(made)
     if made.guesses:
-        yield (
-            "what an error matters is guessed: with factors that `ingot eval --sensitivity` "
-            "measures less is lost at this size"
-        )
+        yield "how much errors matter is guessed; `ingot eval --sensitivity` measures it"
 
 
 def _used(made: Allocation) -> str:

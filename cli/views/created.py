@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -182,9 +183,10 @@ def _scales(tensors: Sequence[Outcome]) -> Iterator[str]:
     pairs = sum(elements(one.shape) // one.group_size for one in wide if one.group_size)
     total = sum(one.nbytes for one in tensors)
     if wide and _NOTABLE * pairs * _SAVED > total:
+        ((usual, _),) = Counter(one.type_name for one in wide).most_common(1)
         yield (
             "note: scales and biases are F32, as the source; quantizing a BF16 copy "
-            f"(`-q bf16`, then `-q {wide[0].type_name}` of that) would save "
+            f"(`-q bf16`, then `-q {usual}` of that) would save "
             f"{size(pairs * _SAVED)}"
         )
 

@@ -106,8 +106,7 @@ class _Picture(Teller):
         line.draw(now=True)
 
     def _take(self, event: Event) -> None:
-        if not isinstance(event, _STEPS):
-            _tell(event)
+        _tell(event)
         before = self._state.phase
         self._state.take(event)
         self._line.draw(now=self._state.phase != before)
@@ -124,8 +123,7 @@ class _Lines(Teller):
         self._phase, self._at, self._part = state.phase, time.monotonic(), 0
 
     def _take(self, event: Event) -> None:
-        if not isinstance(event, _STEPS):
-            _tell(event)
+        _tell(event)
         self._state.take(event)
         self._go_on()
 
@@ -238,6 +236,8 @@ def _tell_interrupted(state: State) -> None:
 
 def _tell(event: Event) -> None:  # noqa: C901, PLR0912 - one case for each event
     """Say what should be read wherever progress is shown."""
+    if isinstance(event, _STEPS):
+        return
     match event:
         case ModelBegun(name, number, total):
             talk(f"[{number}/{total}] {name}")

@@ -25,6 +25,8 @@ _WITH_RATE: Final = 70
 _WITH_BAR: Final = 100
 """Columns from which there is room for the rate and what is counted, and for a bar."""
 _BAR: Final = 20
+_RATE: Final = 8
+"""Columns of a rate."""
 _NAME: Final = 4
 """Columns below which a name would be nothing but dots."""
 
@@ -83,7 +85,8 @@ def line_of(state: State, width: int, *, has_blocks: bool = True) -> str:
             parts.append(f"{state.items_done:>{len(items)},}/{items}{noun}")
         parts.append(f"{size(state.nbytes_done):>6}/{size(state.nbytes)}")
         if width >= _WITH_RATE:
-            parts.append(f"{size(int(state.rate)):>6}/s")
+            rate = int(state.rate)  # nothing moves while kernels are compiled
+            parts.append(f"{size(rate):>6}/s" if rate else " " * _RATE)
         parts.append(f"{_left(state.seconds_left):>11}")
     elif (seconds := int(state.seconds)) > 0:
         parts.append(f"{seconds} s")

@@ -21,7 +21,6 @@ from importer.events import (
     Moved,
     Moving,
     Planned,
-    Published,
     Received,
     Sampling,
     Scanned,
@@ -46,7 +45,6 @@ MEASURING: Final = "measuring"
 VERIFYING: Final = "verifying"
 COMPARING: Final = "comparing"
 EVALUATING: Final = "running the model"
-PUBLISHING: Final = "publishing"
 PULLING: Final = "pulling"
 PUSHING: Final = "pushing"
 SAVING: Final = "saving"
@@ -164,8 +162,6 @@ class State:
             case Evaluated(nbytes, total):
                 self._enter_once(EVALUATING, total)
                 self._moved("", nbytes)
-            case Published():
-                self._enter(PUBLISHING)
             case _:
                 pass
 

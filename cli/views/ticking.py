@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Final
 
@@ -14,7 +15,7 @@ _TICK: Final = 1.0
 """Seconds after which it is looked whether there is something to tell, without any event."""
 
 
-class Teller:
+class Teller(ABC):
     """Tells of events as they come, and of time that passes without any."""
 
     def __init__(self, state: State) -> None:
@@ -30,11 +31,13 @@ class Teller:
         with self._lock:
             self._go_on()
 
+    @abstractmethod
     def _take(self, event: Event) -> None:
-        raise NotImplementedError
+        """Tell what was reported, while nothing else does."""
 
+    @abstractmethod
     def _go_on(self) -> None:
-        raise NotImplementedError
+        """Tell how far it is, if it is time to."""
 
 
 @contextlib.contextmanager
