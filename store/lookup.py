@@ -144,7 +144,7 @@ def not_found(catalog: Catalog, texts: list[str]) -> NotFoundError:
         if is_pattern
         else f"model{'s' if len(texts) > 1 else ''} {shown} not found",
         code="E_NOT_FOUND",
-        hint=_hint(catalog, texts[0]) if len(texts) == 1 else None,
+        hint=nearest(catalog, texts[0]) if len(texts) == 1 else None,
     )
 
 
@@ -180,7 +180,7 @@ def _by_id(catalog: Catalog, text: str) -> ModelName | None:
     return next(iter(found.values()), None)
 
 
-def _hint(catalog: Catalog, text: str) -> str | None:
+def nearest(catalog: Catalog, text: str) -> str | None:
     """Return the hint that has a name which may have been meant, or several tags of it."""
     with contextlib.suppress(UsageError):  # of several models
         if (found := _by_id(catalog, text)) is not None:

@@ -142,7 +142,7 @@ def export(
     store: StoreOpt = None,
     json: JsonOpt = False,
 ) -> None:
-    """Write a model into the directory DEST, for another program.
+    """Write a model to DEST, for another program.
 
     Example: ingot export llama ./llama-hf --to hf
     """

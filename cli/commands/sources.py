@@ -76,7 +76,8 @@ def source_to_read(text: str, store: Store) -> Source:
 
     Raises:
         UsageError: the text can be no source, or is the ID of several models.
-        NotFoundError: nothing like this exists, but it looks like a repository's name.
+        NotFoundError: nothing like this exists, but it looks like the name of a repository,
+            or nearly like that of a model.
     """
     import os
 
@@ -92,7 +93,9 @@ def source_to_read(text: str, store: Store) -> Source:
                 shown = printable(text)
                 talk(f"note: `{shown}` is a model in the store and a path: took the model")
             return model
-    return parse_source(text)
+    found = parse_source(text)
+    _check_not_misspelled(found, text, store)
+    return found
 
 
 def spelled_out(source: Source) -> str:
@@ -117,7 +120,8 @@ def source_to_import(
 
     Raises:
         UsageError: the text can be no source, or is the ID of several models.
-        NotFoundError: nothing like this exists, but it looks like a repository's name.
+        NotFoundError: nothing like this exists, but it looks like the name of a repository,
+            or nearly like that of a model.
     """
     import os
     from functools import partial
@@ -140,7 +144,24 @@ def source_to_import(
     if isinstance(found, Path) and _is_stored(source, stored):
         shown = printable(source)
         talk(f"note: `{shown}` is a path and a model in the store: took the path")
+    _check_not_misspelled(found, source, store)
     return found
+
+
+def _check_not_misspelled(found: Source, text: str, store: Store) -> None:
+    """Raise NotFoundError for what does not exist, but is nearly the name of a model."""
+    import os
+
+    from store.errors import NotFoundError
+    from store.lookup import nearest
+    from store.text import printable
+
+    if not isinstance(found, Path) or os.path.lexists(found) or text.startswith(_NEVER_NAMES):
+        return
+    if (hint := nearest(store.catalog, text)) is not None:
+        raise NotFoundError(
+            f"source `{printable(text)}` does not exist", code="E_SRC_MISSING", hint=hint
+        )
 
 
 def _is_stored(source: str, stored: Callable[[str], StoredModel | None]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -215,8 +215,19 @@ def _print(
         summary += f", {len(done.quarantined)} quarantined" if done.quarantined else ""
     lines.append(summary)
     out(fitted(lines))
-    if report.findings and done is None:
-        talk("`ingot verify --repair` rebuilds what is damaged from its source")
+    if done is None and (advice := _advice(report.findings)):
+        talk(advice)
+
+
+def _advice(findings: Sequence[Finding]) -> str:
+    """Return what helps: a blob is made again from its source, a manifest by its command."""
+    from store.findings import Problem
+
+    if any(finding.subject.startswith("sha256:") for finding in findings):
+        return "`ingot verify --repair` rebuilds what is damaged from its source"
+    if any(finding.problem is Problem.MANIFEST for finding in findings):
+        return "`ingot create`, `ingot pull` or `ingot load` brings a model back, by its name"
+    return ""
 
 
 def _repair_lines(done: Repair) -> Iterator[str]:

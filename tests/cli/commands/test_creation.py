@@ -263,3 +263,21 @@ def test_what_is_unchanged_is_not_said_to_be_published(store):
     assert "published manifest" in first
     assert "published manifest" not in again
     assert "m:latest is unchanged" in again
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("create", "other", "tiny-lama:int4"),
+        ("diff", "tiny-lama:int4", "tiny-llama:int4"),
+        ("export", "tiny-lama:int4", "out", "--to", "hf"),
+        ("create", "other", "tiny-llama"),
+    ],
+)
+def test_a_source_that_is_nearly_the_name_of_a_model_says_which(store, words):
+    run("create", "tiny-llama:int4", LLAMA, store=store).succeeded()
+
+    done = run(*words, store=store)
+
+    assert done.code == 9
+    assert "Did you mean `tiny-llama:int4`?" in done.stderr

@@ -175,3 +175,16 @@ def test_an_export_is_compared(filled, tmp_path):
 @pytest.mark.parametrize("words", [[], ["kept", "moe:v1"], ["kept", "--repair"]])
 def test_an_export_is_of_one_model(filled_store, words):
     run("verify", *words, "--export", "x", store=filled_store).failed(2)
+
+
+def test_a_damaged_manifest_is_not_said_to_be_repairable(store):
+    run("create", "m", MODELS / "tiny-llama", store=store).succeeded()
+    (path,) = (path for path in (store / "manifests").rglob("latest") if path.is_file())
+    path.unlink()
+    path.write_bytes(b"{")
+
+    done = run("verify", store=store)
+
+    assert done.code == 5
+    assert "--repair" not in done.stderr
+    assert "`ingot create`, `ingot pull` or `ingot load`" in done.stderr
