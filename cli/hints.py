@@ -156,7 +156,7 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "E_STORE_OVERLAP": "Name another store with `--store`, or another source",
         "E_STORE_PATH": "Name a directory with `--store`, or leave it out for ~/.models",
         "E_STRICT": "Give them a rule (`--rule 'NAME=keep'`), or leave `--strict` out",
-        "E_ST_CONTENT": "Fetch the file again; `git lfs pull` gets what pointers stand for",
+        "E_ST_CONTENT": "Fetch the file again; for a Git LFS pointer, `git lfs pull` does that",
         "E_ST_DTYPE": "Upgrade ingot, or save the model with another dtype",
         "E_ST_REFERENCE": "Save the file again with the safetensors library",
         "E_SYNC": "A model is a table `[[model]]` with `name`, `source`, and options of "

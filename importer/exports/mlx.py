@@ -88,7 +88,7 @@ def _check_kind(plan: Plan) -> None:
     kind = plan.classification.kind
     if kind is not SourceKind.MODEL or plan.inventory.components != ("",):
         raise UnsupportedError(
-            f"`mlx` has no place for a {kind}, expected a language model",
+            f"`mlx` has no place for {kind.noun}, expected a language model",
             code="E_EXPORT_FORMAT",
         )
     if "" not in plan.inventory.configs:

@@ -43,7 +43,7 @@ def warnings_of(
     if few and parameters is not None and parameters < _COHERENT:
         yield (
             f"{len(few)} of {len(plans)} tensors get 2 bits, and the model has {parameters:,} "
-            f"parameters: below {_COHERENT:,} its text is rarely coherent; mixed_2_6 and int3 "
+            f"parameters: below {_COHERENT:,} it is rarely of use then; mixed_2_6 and int3 "
             "are better choices"
         )
     activations = [plan for plan in plans if plan.name.endswith(ACTIVATIONS)]

@@ -292,7 +292,7 @@ def _check_group_size(
         message = f"{target} has no groups, and so no group size"
         raise UsageError(message, code="E_GROUP_FIXED")
     if isinstance(target, QuantSpec) and not target.has_bias:
-        message = f"{target} in groups of {group_size}, expected {target.group_size}, always"
+        message = f"{target} in groups of {group_size}, expected {target.group_size}, no other"
         raise UsageError(message, code="E_GROUP_FIXED")
     spec = target if isinstance(target, QuantSpec) else parse_target("int4")
     assert isinstance(spec, QuantSpec)

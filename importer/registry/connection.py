@@ -69,7 +69,7 @@ def found_scheme(client: httpx2.Client, host: str) -> str:
         if untrusted(error) is not None or is_nobody(error):
             raise
         # Whoever speaks TLS answers 400 to what is plain, or nothing at all. A connection
-        # that was cut is no sign of plain HTTP, over which a password would be read.
+        # that was cut is not a sign of plain HTTP, over which a password would be read.
         if client.get(f"http://{host}/v2/").status_code == _NOT_HTTP:
             raise
         return "http"

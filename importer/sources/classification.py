@@ -31,6 +31,17 @@ class SourceKind(StrEnum):
     PIPELINE = "pipeline"
     SENTENCE = "sentence"
 
+    @property
+    def noun(self) -> str:
+        """What it is called in a sentence, with its article."""
+        match self:
+            case SourceKind.MODEL:
+                return "a model"
+            case SourceKind.PIPELINE:
+                return "a pipeline of diffusers"
+            case SourceKind.SENTENCE:
+                return "a model of sentence embeddings"
+
 
 class Classification(NamedTuple):
     """The kind of a source; names, shapes and dtypes decide, never a model class.

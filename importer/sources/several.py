@@ -25,7 +25,8 @@ def check_one_model(
     """Refuse directories that are a model of transformers each, with nothing that joins them.
 
     An index joins them, or a configuration of the whole. Without either they are the components
-    of a pipeline if one of them is no such model, as diffusers' own are, or is named as a part.
+    of a pipeline if one of them is not such a model, as diffusers' own are, or is named as a
+    part.
 
     Args:
         components: the directories with weights.

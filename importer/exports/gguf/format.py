@@ -219,7 +219,8 @@ def _check_kind(plan: Plan) -> None:
     of_text = {one.sources[0].component for one in plan.tensors} == {""}
     if kind not in {SourceKind.MODEL, SourceKind.SENTENCE} or not of_text:
         raise UnsupportedError(
-            f"`gguf` has no place for a {kind}, expected a language model or one of embeddings",
+            f"`gguf` has no place for {kind.noun}, expected a language model "
+            "or one of embeddings",
             code="E_EXPORT_FORMAT",
         )
     if "" not in plan.inventory.configs:

@@ -25,7 +25,7 @@ def numbers_of(keys: Mapping[str, str], sources: Sequence[SourceTensor]) -> Meta
         sources: tensors of the model.
 
     Raises:
-        InputError: one is no number, or their file changed.
+        InputError: one is not a number, or their file changed.
     """
     made: Metadata = {}
     for end, key in keys.items():

@@ -119,7 +119,8 @@ def _model_of(plan: Plan) -> UqffModel:
     kind, family = plan.classification.kind, plan.classification.family
     if kind is not SourceKind.MODEL or plan.inventory.components != ("",):
         raise UnsupportedError(
-            f"UQFF of a {kind}: expected a model of text", code="E_EXPORT_FORMAT"
+            f"`uqff` has no place for {kind.noun}, expected a language model",
+            code="E_EXPORT_FORMAT",
         )
     if "" not in plan.inventory.configs:
         raise UnsupportedError(

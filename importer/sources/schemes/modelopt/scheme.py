@@ -22,7 +22,7 @@ _INPUTS: Final = "pre_quant_scale"
 _LOW_RANK: Final = ("svdquant_lora_a", "svdquant_lora_b")
 """What is added to the weights."""
 _ENDS: Final = (f".{_SCALE}", f"_{_SCALE}")
-"""Of the scales of a module's `weight`, and of stacked experts, which are no modules."""
+"""Of the scales of a module's `weight`, and of stacked experts, which are not modules."""
 _MODULE: Final = "."
 _SIDES: Final = 3
 
