@@ -19,7 +19,7 @@ from cli.main import run as run_main
 from tests.importer.builders import REPOSITORY
 
 WATCHDOG_SECONDS = 60
-"""A command that takes longer hangs: 250 000 tensors take 6 s on one machine, 25 s on another."""
+"""Longer is a hang: 250 000 tensors take 6 s on one machine, and 25 s on another."""
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
