@@ -67,8 +67,7 @@ def decode(codec: GroupCodec, parts: Sequence[Buffer], kernel: Kernel | None) ->
     spec = codec.spec
     kinds = [floats.STORED["U32"], *(floats.STORED[kind] for _, kind in codec.scale_parts)]
     words, *scales = (
-        # As kernels are compiled for them: see `floats.read`.
-        np.require(np.frombuffer(part, kind), requirements=["C", "A", "W"])
+        floats.behaved(np.frombuffer(part, kind))
         for part, kind in zip(parts, kinds, strict=True)
     )
     words = words.reshape(-1, spec.group_size * spec.bits // _WORD)
@@ -142,7 +141,7 @@ def _encode(
     if kernel is None:
         left = np.arange(len(source))
     else:
-        left = np.flatnonzero(kernel.encode(source, dtype, spec, words, scales, *more))
+        left = kernel.encode(source, dtype, spec, words, scales, *more).nonzero()[0]
     nonfinite = 0
     for piece in _pieces(left, spec.group_size):
         bits = source[piece]
@@ -163,7 +162,7 @@ def _decode(codec: GroupCodec, words: Bits, scales: _Arrays, kernel: Kernel | No
     if kernel is None:
         left = np.arange(len(words))
     else:
-        left = np.flatnonzero(kernel.decode(words, scales, dtype, spec, values))
+        left = kernel.decode(words, scales, dtype, spec, values).nonzero()[0]
     for piece in _pieces(left, spec.group_size):
         codes = packing.unpack(words[piece], spec.bits)
         small = [scale[piece] for scale in scales]

@@ -28,8 +28,11 @@ from store.text import printable
 _WORTH_RESERVING: Final = 1 << 18
 """Bytes of a blob from which on less work in writing outweighs one more call."""
 
+_WORTH_TELLING: Final = 4 << 20
+"""Bytes between two reports: one for each chunk took 4 % of an import to int4 of 2 GB."""
+
 Tell = Callable[[int], None]
-"""Told of each piece's bytes that were written."""
+"""Told of bytes that were written since it was told last."""
 
 
 class MakeJob(NamedTuple):
@@ -92,7 +95,7 @@ def make_blob(
         fs: the door to the file system; by default the real one.
         workers: that convert chunks of large blobs ahead; by default this thread does all.
         runtime: the kernels to convert with.
-        tell: called with the bytes of every piece that was written.
+        tell: called with how many bytes were written, from time to time.
 
     Raises:
         InputError: a source changed, or has values that its new type cannot hold.
@@ -108,7 +111,6 @@ def make_blob(
             blob.reserve(plan.nbytes)
         if isinstance(plan, BlobPlan):
             blob.write(plan.header)
-            tell(len(plan.header))
         fingerprints = _fill(job, blob, workers, runtime, tell)
         return Made(blob.finish(), fingerprints)
     finally:
@@ -150,7 +152,7 @@ def _fill(
     job: MakeJob, blob: BlobWriter, workers: WorkerPool, runtime: Runtime, tell: Tell
 ) -> tuple[Fingerprint, ...]:
     fingerprints = _Fingerprints(job.seed)
-    nonfinite = 0
+    nonfinite = told = 0
     # Closed before the blob is: those who work ahead write to its file.
     with contextlib.closing(workers.place(job.plan, blob, runtime)) as placed:
         for chunk, arrays, encoded, _ in placed:
@@ -158,7 +160,9 @@ def _fill(
             for part in encoded.parts[: None if chunk.is_whole else 1]:
                 blob.hash(part)
             nonfinite += encoded.nonfinite
-            tell(sum(map(len, encoded.parts)))
+            if blob.size - told >= _WORTH_TELLING:
+                tell(blob.size - told)
+                told = blob.size
             if chunk.ends_tensor and chunk.tensor is not None:
                 if nonfinite and not job.allow_nonfinite:
                     raise _nonfinite(chunk.tensor, nonfinite)
@@ -168,6 +172,7 @@ def _fill(
                     with workers.buffer() as buffer:
                         rest = sum(part.nbytes for part in chunk.tensor.parts[1:])
                         blob.hash_placed(rest, buffer)
+    tell(blob.size - told)
     return tuple(fingerprints.found)
 
 

@@ -52,7 +52,7 @@ def decode(
     Args:
         arrays: codes, magnitudes, code book, state, and scales and code book of magnitudes.
     """
-    data = np.require(np.frombuffer(arrays[0], np.uint8), requirements=["C", "A", "W"])
+    data = floats.behaved(np.frombuffer(arrays[0], np.uint8))
     book = np.array(np.frombuffer(arrays[2], "<f4"))
     with np.errstate(all="ignore"):  # hostile magnitudes
         largest = _largest(form, arrays)

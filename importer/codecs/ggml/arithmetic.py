@@ -10,7 +10,7 @@ import numpy.typing as npt
 from importer.codecs.arithmetic import PIECE
 from importer.codecs.base import Encoded
 from importer.codecs.ggml.types import GgmlType
-from importer.codecs.reference import Floats, ggml, packing
+from importer.codecs.reference import Floats, floats, ggml, packing
 from importer.codecs.reference.ggml import repacked
 from importer.codecs.spec import Mode, QuantSpec
 from store.fs import Buffer
@@ -88,8 +88,7 @@ def _decode(kind: GgmlType, blocks: _Bytes, kernel: BlockKernel | None) -> Float
     if kernel is None:
         left = np.arange(len(blocks))
     else:
-        # As kernels are compiled for them: see `floats.read`.
-        taken = np.require(blocks, requirements=["C", "A", "W"])
+        taken = floats.behaved(blocks)
         left = np.flatnonzero(kernel.decode(kind.name, taken, values))
     step = max(1, PIECE // kind.elements)
     for start in range(0, len(left), step):

@@ -209,7 +209,7 @@ def _codes(decoder: GptqForm, words: Bits, rows: slice) -> Codes:
 
 
 def _words(decoder: GptqForm, data: Buffer, rows: int, columns: int) -> Bits:
-    words = np.require(np.frombuffer(data, "<u4"), requirements=["C", "A", "W"])
+    words = floats.behaved(np.frombuffer(data, "<u4"))
     match decoder.layout:
         case Layout.GPTQ:
             return words.reshape(-1, rows)
@@ -236,7 +236,7 @@ def _groups(decoder: GptqForm, arrays: Sequence[Any], columns: int) -> Groups:
             "`g_idx` is no longer what it was: the source changed while it was imported",
             code="E_SOURCE_CHANGED",
         )
-    return np.require(groups, requirements=["C", "A", "W"])
+    return floats.behaved(groups)
 
 
 def _places(columns: int, group_size: int) -> Groups:

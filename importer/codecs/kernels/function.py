@@ -51,8 +51,9 @@ class Function:
         passed: list[object] = []
         for argument in arguments:
             if isinstance(argument, np.ndarray):
-                kinds.append((argument.dtype.char, argument.ndim))
-                passed += (start_of(argument), *argument.shape)
+                shape = argument.shape
+                kinds.append((argument.dtype.char, len(shape)))
+                passed += (start_of(argument), *shape)
             elif isinstance(argument, Memory):
                 kinds.append(argument.kind)
                 passed += argument.passed

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Protocol, TypeVar, cast
+from typing import Any, Final, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from importer.codecs.reference import Bits, Codes, Floats, floats, packing
 from importer.codecs.reference import scaled as reference
@@ -19,8 +18,6 @@ _LANE: Final = 8
 _FAST_BITS: Final = (2, 3, 4, 5, 6)
 _FAST_CODES: Final = 32
 _STORED: Final = {"BF16": np.uint16, "F16": np.uint16, "F32": np.uint32}
-
-_Array = TypeVar("_Array", bound=npt.NDArray[Any])
 
 
 class Needed(Protocol):
@@ -61,9 +58,9 @@ def decode(found: ScaledCodes, places: Places, dtype: str, kernel: Kernel | None
     if kernel is None:
         left = np.arange(len(values))
     else:
-        zeros = None if found.zeros is None else _whole(found.zeros)
+        zeros = None if found.zeros is None else floats.behaved(found.zeros)
         found = found._replace(
-            codes=_whole(found.codes), scales=_whole(found.scales), zeros=zeros
+            codes=floats.behaved(found.codes), scales=floats.behaved(found.scales), zeros=zeros
         )
         left = np.flatnonzero(kernel.decode(found, places, dtype, values))
     step = max(_PIECE // max(shape[1], 1), 1)
@@ -117,7 +114,7 @@ def unpack(words: Bits, bits: int, columns: int, kernel: Kernel | None) -> Codes
     if bits == _LANE:
         return words.view(np.uint8)[:, :columns]
     if kernel is not None and bits in _FAST_BITS and not count * 32 // bits % _FAST_CODES:
-        return kernel.unpack(_whole(words), bits).reshape(rows, -1)[:, :columns]
+        return kernel.unpack(floats.behaved(words), bits).reshape(rows, -1)[:, :columns]
     nbytes = -(-columns // _LANE) * bits
     stream = np.zeros((rows, nbytes), np.uint8)
     given = words.view(np.uint8)[:, :nbytes]
@@ -157,8 +154,3 @@ def check(spec: Needed, kernel: Kernel) -> None:
     ]
     if not same or bytes(made[0]) != bytes(made[1]):
         raise ArithmeticError(f"the kernel that decodes {spec.kind} differs from numpy")
-
-
-def _whole(array: _Array) -> _Array:
-    """Return an array as kernels are compiled for it: writable and without gaps."""
-    return cast("_Array", np.require(array, requirements=["C", "A", "W"]))
