@@ -12,8 +12,10 @@ from importer.formats.gguf.metadata import Value, read_array
 from importer.sources.tensor import SourceTensor
 from store.errors import IngotError
 from store.text import is_printable
+from tests.fuzz.rewritten import Rewritten
 from tests.fuzz.scratch import SCRATCH
 
+_APART = Rewritten("apart", "model.gguf")
 _UNKNOWN = frozenset({"Q2_0", "Q8_1"})
 """gguf-py 0.19.0 does not know the first, and takes a block of the second for 40 bytes."""
 
@@ -103,14 +105,11 @@ def _same(ours: object, theirs: object) -> bool:
 
 def gguf_apart(data: bytes) -> None:
     """A GGUF file, taken apart: every tensor is read of the file alone, and files are made."""
-    from importer.sources.inventory import read_inventory
-
     if _header(data) is None:
         return  # most inputs end here, where nothing has to be written
-    path = SCRATCH / f"{os.getpid()}-apart.gguf"
-    path.write_bytes(data)
+    _APART.write(data)
     try:
-        found = read_inventory(path)
+        found = _APART.inventory()
     except IngotError as refused:
         shown = str(refused)
         assert is_printable(shown)

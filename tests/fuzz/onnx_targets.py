@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 import numpy as np
 
 from importer.formats.onnx.model import read_model
-from importer.sources.inventory import read_inventory
 from store.errors import IngotError
 from store.text import is_printable
-from tests.fuzz.scratch import SCRATCH
+from tests.fuzz.rewritten import Rewritten
 from tests.importer.formats.onnx.builders import model
 from tests.importer.formats.onnx.values import values
 
+_SOURCE = Rewritten("onnx", "model.onnx")
 _AS_PACKED = frozenset({"F4", "F6_E2M3", "F6_E3M2"})
 _BYTES = {"UINT4": "u1", "INT4": "i1", "UINT2": "u1", "INT2": "i1"}
 
@@ -31,11 +30,10 @@ def onnx(data: bytes) -> None:
         shown = str(refused)
         assert is_printable(shown)
         return
-    path = SCRATCH / f"{os.getpid()}.onnx"
-    path.write_bytes(data)
+    _SOURCE.write(data)
     try:
-        arrays = {one.name: one for one in read_inventory(path, as_arrays=True).tensors}
-        for one in read_inventory(path).tensors:
+        arrays = {one.name: one for one in _SOURCE.inventory(as_arrays=True).tensors}
+        for one in _SOURCE.inventory().tensors:
             assert is_printable(one.name)
             values(one, 1 << 12)
     except IngotError as refused:

@@ -4,30 +4,37 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 import warnings
 from collections.abc import Callable
-from pathlib import Path
+
+import numpy as np
 
 from importer.codecs.runtime import NUMPY
-from importer.sources.inventory import read_inventory
 from importer.sources.schemes.patterns import Patterns
 from importer.sources.tensor import SourceTensor
 from store.errors import IngotError
+from store.json import JsonError, loads
 from store.text import is_printable
-from tests.fuzz.scratch import SCRATCH
-from tests.importer.builders import model
+from tests.fuzz.rewritten import Rewritten
+from tests.importer.builders import safetensors
 
 _SMALL = 1 << 16
+_SIDES = 66
+"""One more than the sides of arrays, two of which are then a layer of 528 by 65."""
 _PATTERN, _NAME = 40, 12
 """Letters of a pattern and of a name: Python's own patterns may take twice as long for each."""
 _LETTERS = b"ab1._*+?{}[]()|^$\\-,"
+_SOURCE = Rewritten("packed", "config.json", "model.safetensors")
 _DTYPES = ("I32", "F16", "BF16", "F32", "I16", "U8")
 
 
 def quant_state(data: bytes) -> None:
     """The state of 4 bits of bitsandbytes: what is accepted can be decoded."""
+    try:
+        loads(data, floats=True)
+    except JsonError:
+        return  # most inputs end here, where nothing has to be written; `config` reads these
     name = "a.weight"
     arrays = {
         name: ("U8", (32, 1)),
@@ -48,15 +55,16 @@ def packed_layer(data: bytes) -> None:
         return  # most inputs end here, where nothing has to be written; `config` reads these
     numbers = list(data[:10].ljust(10, b"\1"))
     dtypes = [_DTYPES[number % len(_DTYPES)] for number in numbers[7:10]]
+    sides = [number % _SIDES for number in numbers[:6]]
     arrays: dict[str, tuple[object, ...]] = {
-        "m.qweight": (dtypes[0], tuple(numbers[:2])),
-        "m.qzeros": (dtypes[1], tuple(numbers[2:4])),
-        "m.scales": (dtypes[2], tuple(numbers[4:6])),
+        "m.qweight": (dtypes[0], tuple(sides[:2])),
+        "m.qzeros": (dtypes[1], tuple(sides[2:4])),
+        "m.scales": (dtypes[2], tuple(sides[4:])),
     }
     if numbers[6]:
-        columns = 8 * numbers[0]
-        groups = b"".join((i // numbers[6]).to_bytes(4, "little") for i in range(columns))
-        arrays["m.g_idx"] = ("I32", (columns,), groups)
+        columns = 8 * sides[0]
+        groups = np.arange(columns, dtype="<i4") // numbers[6]
+        arrays["m.g_idx"] = ("I32", (columns,), groups.tobytes())
     for tensor in _tensors(arrays, {"quantization_config": config}):
         _decode(tensor)
 
@@ -75,9 +83,9 @@ def pattern(data: bytes) -> None:
 
 
 def _tensors(arrays: object, config: object) -> list[SourceTensor]:
-    directory = Path(SCRATCH / f"{os.getpid()}.packed")
     try:
-        found = read_inventory(model(directory, arrays, config)).tensors
+        _SOURCE.write(json.dumps(config).encode(), safetensors(arrays))
+        found = _SOURCE.inventory().tensors
     except IngotError as refused:
         shown = str(refused)
         assert is_printable(shown)

@@ -19,9 +19,23 @@ ROOT = Path(__file__).parents[2]
 DEFAULT_RUNS = 1_000_000
 # What the store itself writes; these open a database or make directories for each input.
 RUNS = dict.fromkeys(("memo", "origin", "pins", "record", "recipe_document"), 100_000)
-# A database has pages; everything else is found in less, and graphs and layers in far less.
-LARGEST = {"memo": 8192, "onnx": 1024, "onnx_tensor": 512, "packed_layer": 512}
+# A database has pages, a blob and a vocabulary their seeds; everything else is found in less,
+# and graphs and layers in far less.
+LARGEST = {"memo": 8192, "export_vocabulary": 8192, "export_blob": 16384}
+LARGEST |= {"onnx": 1024, "onnx_tensor": 512, "packed_layer": 512, "quant_state": 512}
+LARGEST |= {"gguf-apart": 2560, "uqff": 2048, "uqff_layer": 1024}
 DEFAULT_LARGEST = 4096
+# The modules whose branches guide a target, where those around them have targets of their own:
+# a module that is watched takes twice as long, and fills the corpus with what it is not about.
+WATCHED = {
+    "gguf-apart": ("importer.formats.gguf_names", "importer.sources.containers"),
+    "onnx": ("importer.formats.onnx", "importer.sources.schemes.onnx", "importer.codecs"),
+    "packed_layer": ("importer.sources.schemes.gptq", "importer.codecs.gptq"),
+    "quant_state": ("importer.sources.schemes.bitsandbytes", "importer.codecs.bitsandbytes"),
+    "uqff": ("importer.formats.uqff", "importer.sources.schemes.uqff", "importer.codecs"),
+}
+WATCHED |= {"onnx_tensor": WATCHED["onnx"], "uqff_layer": WATCHED["uqff"]}
+DEFAULT_WATCHED = ("store", "importer")
 # ext4 flushes a file that is written again when it is closed: from memory, the targets that
 # write a file for each input run 10 to 100 times as often.
 MEMORY = Path("/dev/shm")
@@ -72,7 +86,9 @@ def fuzz(target: str, runs: int) -> None:
     """Run one target in this process; libFuzzer ends it."""
     import atheris
 
-    with atheris.instrument_imports(include=["store", "importer"]):
+    watched = WATCHED.get(target, DEFAULT_WATCHED)
+
+    with atheris.instrument_imports(include=list(watched)):
         from tests.fuzz.seeds import SEEDS
         from tests.fuzz.targets import TARGETS
 

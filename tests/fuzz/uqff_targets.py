@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 from collections.abc import Callable
-from pathlib import Path
 
-from importer.sources.inventory import read_inventory
 from importer.sources.tensor import SourceTensor
 from store.errors import IngotError
 from store.tensorfile import (
@@ -19,11 +16,13 @@ from store.tensorfile import (
     parse_header,
 )
 from store.text import is_printable
-from tests.fuzz.scratch import SCRATCH
+from tests.fuzz.rewritten import Rewritten
 from tests.importer.builders import BITS, safetensors
 from tests.importer.sources.schemes.uqff_sources import LAYERS, entries, shard, values
 
 _LARGEST = 1 << 16
+_SOURCE = Rewritten("uqff", "q4k-0.uqff", "residual.safetensors")
+_RESIDUAL = safetensors({"norm": ("F32", (4,))})
 
 
 def uqff(data: bytes) -> None:
@@ -36,7 +35,7 @@ def uqff(data: bytes) -> None:
         shown = str(refused)
         assert is_printable(shown)
         return
-    _check(_model(data))
+    _check(data)
 
 
 def uqff_layer(data: bytes) -> None:
@@ -50,20 +49,13 @@ def uqff_layer(data: bytes) -> None:
             if dtype in BITS and 0 <= nbytes <= _LARGEST and min(sides, default=0) >= 0:
                 value = bytes.fromhex(content)[:nbytes]
                 found[name] = (dtype, sides, value + bytes(nbytes - len(value)))
-    _check(_model(shard(found)))
+    _check(shard(found))
 
 
-def _model(content: bytes) -> Path:
-    directory = SCRATCH / f"{os.getpid()}.uqff"
-    directory.mkdir(exist_ok=True)
-    (directory / "q4k-0.uqff").write_bytes(content)
-    (directory / "residual.safetensors").write_bytes(safetensors({"norm": ("F32", (4,))}))
-    return directory
-
-
-def _check(directory: Path) -> None:
+def _check(content: bytes) -> None:
+    _SOURCE.write(content, _RESIDUAL)
     try:
-        found = read_inventory(directory)
+        found = _SOURCE.inventory()
     except IngotError as refused:
         shown = str(refused)
         assert is_printable(shown)
