@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple, NoReturn
 
 from importer.sources.schemes.patterns import Patterns
@@ -18,6 +18,8 @@ _STRATEGIES: Final = ("tensor", "channel", *_GROUPS, _BLOCKS, "token", "attn_hea
 _KINDS: Final = ("int", "float")
 _MOST_BITS: Final = 16
 _MOST: Final = 1 << 31
+_AT_RUNTIME: Final = ("input", "output")
+"""Where a transform is no part of the weights; those of keys and queries undo each other."""
 
 
 class CtGroup(NamedTuple):
@@ -60,6 +62,7 @@ class CtConfig(NamedTuple):
         patterns: matches expressions.
         sparsity: the format of sparse weights, or empty.
         format: of the model, or empty.
+        transforms: whose inverse is in the weights, and which are applied when the model runs.
     """
 
     is_declared: bool
@@ -68,6 +71,7 @@ class CtConfig(NamedTuple):
     sparsity: str
     format: str
     patterns: Patterns
+    transforms: tuple[str, ...] = ()
 
     def groups_of(self, module: str) -> tuple[CtGroup, ...]:
         """Return the groups that a module may belong to: by name, expression or class.
@@ -127,7 +131,18 @@ def read_config(config: Mapping[str, Json]) -> CtConfig:
         "" if sparsity == "dense" else sparsity,
         whole,
         Patterns(),
+        tuple(_transforms(said.get("transform_config"))),
     )
+
+
+def _transforms(said: Json) -> Iterator[str]:
+    named = said.get("config_groups") if isinstance(said, dict) else None
+    for name, scheme in named.items() if isinstance(named, dict) else ():
+        applied = scheme.get("apply") if isinstance(scheme, dict) else None
+        for one in applied if isinstance(applied, list) else ():
+            if isinstance(one, dict) and one.get("location") in _AT_RUNTIME:
+                yield name
+                break
 
 
 def _group(name: str, table: Mapping[str, Json], whole: str) -> CtGroup | None:

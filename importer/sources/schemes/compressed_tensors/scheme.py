@@ -50,6 +50,9 @@ class CompressedTensors:
         if not (is_packed or said.is_declared):
             return tensors
         parts = Parts(tensors)
+        if said.transforms:
+            _leave_all(parts, said.transforms[0])
+            return parts.tensors
         self._join_packed(parts, said)
         if said.is_declared:
             self._join_whole(parts, said)
@@ -107,6 +110,19 @@ class CompressedTensors:
                 ct_int.join_bytes(parts, stem, (weight, scale), groups)
             else:
                 ct_float.join_fp8(parts, (weight, scale), groups)
+
+
+def _leave_all(parts: Parts, transform: str) -> None:
+    """Leave what is quantized as it is: the weights are not those of the model."""
+    from store.text import printable  # noqa: PLC0415 - as above
+
+    for stem, _, scale in list(parts.ending(_SCALE)):
+        weight = parts.get(stem + _PACKED) or parts.get(stem + _WEIGHT)
+        parts.leave(
+            weight or scale,
+            "config.json's `transform_config` multiplies inputs or outputs by a matrix when "
+            f"the model runs (`{printable(transform)}`)",
+        )
 
 
 def _module(stem: str, array: SourceTensor) -> str:
