@@ -194,11 +194,37 @@ MODELS = {
     ),
     "t5": ("T5Config", _T5 | {"feed_forward_proj": "gated-gelu"}, "unigram"),
     "t5-relu": ("T5Config", _T5 | {"num_decoder_layers": 3}, "unigram"),
+    "lfm2-moe": (
+        "Lfm2MoeConfig",
+        EXPERTS
+        | {"layer_types": ["conv", "full_attention"] * 2, "num_dense_layers": 1}
+        | {"moe_intermediate_size": 256},
+        "llama3",
+    ),
+    "glm4-moe-lite": ("Glm4MoeLiteConfig", DEEPSEEK | MLA, "glm"),
+    "ministral3": ("Ministral3Config", HEAD, "llama3"),
+    "qwen3-embedding": ("Qwen3Config", HEAD, "qwen2"),
+    "embedding-gemma": (
+        "Gemma3TextConfig",
+        HEAD | {"query_pre_attn_scalar": 64, "num_hidden_layers": 6},
+        "spm",
+    ),
+    "distilbert": (
+        "DistilBertConfig",
+        {"dim": 256, "hidden_dim": 512, "n_heads": 4, "n_layers": 2},
+        "wordpiece",
+    ),
+    "xlm-roberta": ("XLMRobertaConfig", {"pad_token_id": 1, "type_vocab_size": 1}, "fairseq"),
 }
 CLASSES = {
-    "RobertaConfig": "RobertaModel",
-    "ModernBertConfig": "ModernBertModel",
-    "T5Config": "T5ForConditionalGeneration",
+    "roberta": "RobertaModel",
+    "modern-bert": "ModernBertModel",
+    "t5": "T5ForConditionalGeneration",
+    "t5-relu": "T5ForConditionalGeneration",
+    "qwen3-embedding": "Qwen3Model",
+    "embedding-gemma": "Gemma3TextModel",
+    "distilbert": "DistilBertModel",
+    "xlm-roberta": "XLMRobertaModel",
 }
 """Of models that do not continue texts."""
 
@@ -208,7 +234,7 @@ def save(name, directory, dtype=torch.bfloat16):
     kind, asked, tokenizer = MODELS[name]
     torch.manual_seed(zlib.crc32(name.encode()))
     config = getattr(transformers, kind)(**(_WIDE | asked))
-    own = CLASSES.get(kind)
+    own = CLASSES.get(name)
     auto = transformers.AutoModelForCausalLM
     model = getattr(transformers, own)(config) if own else auto.from_config(config)
     with torch.no_grad():

@@ -22,8 +22,11 @@ TEMPLATE = "{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}{% endfo
 def write_tokenizer(kind, directory):
     """Train a tokenizer on a made-up text, and save it as a model of that kind has it."""
     text = _text()
-    if kind == "unigram":
-        _write_unigram(directory, text)
+    if kind in {"unigram", "fairseq"}:
+        _write_unigram(kind, directory, text)
+        return
+    if kind == "wordpiece":
+        _write_words(directory, text)
         return
     if kind.startswith("spm"):
         _write_pieces(kind, directory, text)
@@ -116,23 +119,34 @@ def _write_pieces(kind, directory, text):
     (directory / "tokenizer.model").unlink()
 
 
-def _write_unigram(directory, text):
-    """T5's: pieces by their likelihood, normalized by a table, under a name of its own."""
+def _write_unigram(kind, directory, text):
+    """T5's: pieces by likelihood, normalized by a table; XLM-RoBERTa numbers them anew."""
+    stem = "spiece" if kind == "unigram" else "sentencepiece.bpe"
+    numbers = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1}
+    if kind == "fairseq":
+        numbers = {"unk_id": 0, "bos_id": 1, "eos_id": 2, "pad_id": -1}
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(text),
-        model_prefix=str(directory / "spiece"),
+        model_prefix=str(directory / stem),
         model_type="unigram",
         vocab_size=VOCABULARY - 32,
         hard_vocab_limit=False,
-        pad_id=0,
-        eos_id=1,
-        unk_id=2,
-        bos_id=-1,
         minloglevel=3,
+        **numbers,
     )
-    (directory / "spiece.vocab").unlink()
+    (directory / f"{stem}.vocab").unlink()
     told = {"eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
+    if kind == "fairseq":
+        told |= {"bos_token": "<s>", "cls_token": "<s>", "sep_token": "</s>"}
     (directory / "tokenizer_config.json").write_text(json.dumps(told))
+
+
+def _write_words(directory, text):
+    """BERT's: words, and the longest pieces of each."""
+    tokenizer = tokenizers.BertWordPieceTokenizer()
+    tokenizer.train_from_iterator(text, vocab_size=VOCABULARY, show_progress=False)
+    fast = transformers.BertTokenizerFast(tokenizer_object=tokenizer._tokenizer)
+    fast.save_pretrained(directory)
 
 
 def _text():

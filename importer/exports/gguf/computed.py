@@ -9,6 +9,7 @@ from typing import Final
 
 from importer.exports.gguf.hparams import Hparams, is_number
 from importer.exports.gguf.pooling import MODES
+from store.errors import UnsupportedError
 from store.json import Json
 
 BLOCKS: Final = ("n_layers", "num_hidden_layers", "n_layer", "num_layers")
@@ -18,6 +19,21 @@ BLOCKS: Final = ("n_layers", "num_hidden_layers", "n_layer", "num_layers")
 def _yarn_multiplier(hparams: Hparams) -> Json:
     found = hparams.rope.get("mscale_all_dim")
     return None if found is None else 0.1 * _number(hparams, "mscale_all_dim", found)
+
+
+def _of_ministral(hparams: Hparams, name: str) -> Json:
+    """Return what Ministral 3's positions have; other models of its class lack it.
+
+    Raises:
+        UnsupportedError: the text model inside is Mistral 4's, which has experts.
+    """
+    if hparams.kind == "mistral4":
+        raise UnsupportedError("the text model of Mistral 4 as GGUF", code="E_EXPORT_FORMAT")
+    if hparams.kind != "ministral3":
+        return None
+    if (kind := hparams.rope.get("rope_type")) != "yarn":
+        hparams.bad("rope_type", kind, "yarn")
+    return _number(hparams, name, hparams.rope.get(name))
 
 
 def _partial_dims(hparams: Hparams) -> int:
@@ -193,6 +209,9 @@ COMPUTED: Final[Mapping[str, Callable[[Hparams], Json]]] = MappingProxyType(
         ),
         "norm_topk": lambda hparams: hparams.values.get("norm_topk_prob") or None,
         "yarn_multiplier": _yarn_multiplier,
+        "ministral_multiplier": lambda hparams: _of_ministral(hparams, "mscale_all_dim"),
+        "ministral_temperature": lambda hparams: _of_ministral(hparams, "llama_4_scaling_beta"),
+        "further": lambda hparams: hparams.values.get("num_nextn_predict_layers") or None,
         "shared_experts": lambda hparams: hparams.values.get("n_shared_experts", 0),
         "phi_window": lambda hparams: hparams.values.get("sliding_window") or 0,
         "window": lambda hparams: (

@@ -27,6 +27,7 @@ _FLOATS: Final = frozenset(
         "attention.clamp_kqv",
         "attention.max_alibi_bias",
         "attention.scale",
+        "attention.temperature_scale",
         "rope.freq_base",
         "rope.freq_base_swa",
         "rope.scaling.factor",

@@ -244,6 +244,8 @@ RULES: Final[Mapping[str, tuple[Rule, ...]]] = MappingProxyType(
         "gptneox": (heads_in_turn,),
         "granitemoe": (rope_factors, granite_experts),
         "lfm2": (squeezed,),
+        "lfm2moe": (squeezed,),
+        "mistral3": (rope_factors,),
         "phimoe": (long_rope_factors,),
         "llama4": (rope_factors, llama4_experts),
         "dots1": (joined_experts,),

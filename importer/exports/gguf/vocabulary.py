@@ -185,6 +185,12 @@ class Vocabulary:
                 tokens[number] = Token(text, ADDED_SCORE, Kind.USER_DEFINED)
         return self.listed(tokens, "t5", further)
 
+    def filled(self, found: Sequence[Token]) -> list[Token]:
+        """Return pieces, and unused ones up to the number that the configuration counts."""
+        size = max(self.hparams.optional("vocab_size") or 0, len(found))
+        _check_count(size)
+        return list(_padded(found, size))
+
     def listed(
         self, tokens: Sequence[Token], model: str = "llama", further: Metadata | None = None
     ) -> Metadata:

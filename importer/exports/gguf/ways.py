@@ -34,6 +34,11 @@ _CODE_LLAMA_END: Final = 32010
 _GRANITE_SMALL: Final = 49152
 _GEMMA_END: Final = 107
 _SPIECE: Final = "spiece.model"
+_XLM_PIECES: Final = "sentencepiece.bpe.model"
+_XLM_FIRST: Final = (
+    *(Token(text, 0.0, Kind.CONTROL) for text in ("<s>", "<pad>", "</s>")),
+    Token("<unk>", 0.0, Kind.UNKNOWN),
+)
 _END, _USER, _SEEN = "<|endoftext|>", "<|user|>", "<|observation|>"
 
 
@@ -205,6 +210,27 @@ def _t5(vocabulary: Vocabulary) -> Metadata:
     return vocabulary.likely_pieces(read_pieces(data, path), further)
 
 
+def _xlm_roberta(vocabulary: Vocabulary) -> Metadata:
+    """Return the keys of pieces by their likelihood, which fairseq numbered in its own way."""
+    documents = vocabulary.documents
+    if _XLM_PIECES not in documents:
+        vocabulary.missing(_XLM_PIECES)
+    data = documents.read(_XLM_PIECES)
+    told = read_normalizer(data, _XLM_PIECES)
+    if told.merges:
+        bad(_XLM_PIECES, "merges pairs, expected pieces by their likelihood")
+    types = vocabulary.hparams.optional("type_vocab_size")
+    further: Metadata = {
+        "tokenizer.ggml.add_space_prefix": Value("bool", told.adds_prefix),
+        "tokenizer.ggml.token_type_count": Value("u32", 1 if types is None else types),
+        "tokenizer.ggml.remove_extra_whitespaces": Value("bool", told.removes_blanks),
+    }
+    if told.table:
+        further["tokenizer.ggml.precompiled_charsmap"] = Values("u8", list(told.table))
+    tokens = vocabulary.filled(read_pieces(data, _XLM_PIECES))
+    return vocabulary.listed([*_XLM_FIRST, *tokens[3:-1]], "t5", further)
+
+
 def _phi3(vocabulary: Vocabulary) -> Metadata:
     """Return the keys of Phi-3, or of Phi-4, which merges bytes."""
     told = vocabulary.documents.parse(TOKENIZER_CONFIG)
@@ -250,6 +276,7 @@ WAYS: Final[Mapping[str, Callable[[Vocabulary], Metadata]]] = MappingProxyType(
         "sentencepiece": Vocabulary.sentencepiece,
         "t5": _t5,
         "wordpiece": Vocabulary.word_pieces,
+        "xlm-roberta": _xlm_roberta,
     }
 )
 """By the word in architectures.toml."""

@@ -13,16 +13,23 @@ from store import ModelName, Store
 from tests.importer.builders import REPOSITORY, create
 from tests.importer.exports import gguf_encoders as encoders
 from tests.importer.exports import gguf_fused as fused
+from tests.importer.exports import gguf_recent as recent
 from tests.importer.exports.exporting import export
 
 GOLDEN = json.loads((REPOSITORY / "fixtures" / "gguf" / "golden.json").read_bytes())
-CHECKPOINTS = {"encoders": encoders.checkpoint, "fused": fused.checkpoint}
+CHECKPOINTS = {
+    "encoders": encoders.checkpoint,
+    "fused": fused.checkpoint,
+    "recent": recent.checkpoint,
+}
 MODELS = [
     *(("encoders", name) for name in encoders.MODELS),
     *(("fused", name) for name in fused.MODELS),
+    *(("recent", name) for name in recent.MODELS),
 ]
 FILES = [
     *(("encoders", name, kind) for name in encoders.MODELS for kind in encoders.TYPES),
+    *(("recent", name, kind) for name in recent.MODELS for kind in recent.TYPES),
     *(
         ("fused", name, kind)
         for name in fused.MODELS
