@@ -35,6 +35,8 @@ BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r'^```\w+ title="([\w.-]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 EXAMPLE = re.compile(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 AGE = re.compile(r"\d+ (?:second|minute)s? ago")
+COLUMN = re.compile(r"MODIFIED +(?=\S)")
+"""The ages of a table and the blanks behind them: `2 seconds ago` is wider than `just now`."""
 SECONDS = re.compile(r"in \d+\.\d s$", re.MULTILINE)
 NUMBER = re.compile(r"[0-9a-f]*[0-9][0-9a-f]*")
 """Digests, too."""
@@ -137,10 +139,32 @@ def _outputs(page, found, place, home):
         check=False,
     )
     text = done.stdout.decode().replace(str(REPOSITORY.resolve()), f"{HOME}/ingot")
-    text = AGE.sub("just now", text.replace(str(home), HOME))
-    *outputs, rest = text.split(END)
+    *outputs, rest = aged(text.replace(str(home), HOME)).split(END)
     assert rest == "", rest
     return [output.rstrip("\n") for output in outputs]
+
+
+def aged(text):
+    """Make every age `just now`, and the columns of tables as wide as they are then."""
+    lines = text.split("\n")
+    for number, head in enumerate(lines):
+        if (column := COLUMN.search(head)) is None:
+            continue
+        start, end = column.span()
+        rows = _rows(lines, number)
+        cells = [AGE.sub("just now", lines[row][start:end].rstrip()) for row in rows]
+        gap = end - start - max(len(lines[row][start:end].rstrip()) for row in rows)
+        width = max(map(len, cells)) + gap
+        for row, cell in zip(rows, cells, strict=True):
+            lines[row] = lines[row][:start] + cell.ljust(width) + lines[row][end:]
+    return AGE.sub("just now", "\n".join(lines))
+
+
+def _rows(lines, head):
+    """The numbers of a table's lines: it ends with a blank line, or with its command."""
+    below = range(head + 1, len(lines))
+    end = next((row for row in below if not lines[row] or END in lines[row]), len(lines))
+    return range(head, end)
 
 
 def _updated(example, found):
