@@ -134,6 +134,8 @@ def show(
                 by_size = sort is Sort.SIZE
                 is_list = mode == "tensors" and not json
                 _warn(model)
+                if glob != "*":
+                    _check_match(model, glob)
                 if is_list:
                     _print_tensors(model, glob, by_size=by_size)
                 else:
@@ -194,17 +196,21 @@ def _print_all(
 
 
 def _print_tensors(model: "Description", glob: str, *, by_size: bool) -> None:
-    from cli.commands.show_tensor import hint_for_glob
-    from cli.views.console import out, talk
+    from cli.views.console import out
     from cli.views.tensors import tensor_lines
-    from store.text import printable
 
-    rows = list(tensor_lines(model, glob, by_size=by_size))
-    out(rows)
-    if not rows:
-        hint = hint_for_glob("tensors", glob, [tensor.name for tensor in model.tensors])
-        more = f"; {hint}" if hint else ""
-        talk(f"no tensor of {model.name} matches `{printable(glob)}`{more}")
+    out(tensor_lines(model, glob, by_size=by_size))
+
+
+def _check_match(model: "Description", glob: str) -> None:
+    """Refuse a glob that matches nothing, as `--tensor` does: a script asks with it."""
+    from fnmatch import fnmatchcase
+
+    from cli.commands.show_tensor import no_tensor
+
+    names = [tensor.name for tensor in model.tensors]
+    if not any(fnmatchcase(name, glob) for name in names):
+        raise no_tensor("tensors", f"of {model.name}", glob, names)
 
 
 def _print_tree(model: "Description", *, json: bool) -> None:
@@ -232,13 +238,15 @@ def _warn(model: "Description") -> None:
 def _print_quality(
     store: "Store", model: "Description", glob: str, sort: Sort | None, *, json: bool
 ) -> None:
-    from cli.views.console import out, out_json, talk
+    from fnmatch import fnmatchcase
+
+    from cli.commands.show_tensor import no_tensor
+    from cli.views.console import out, out_json
     from cli.views.quality import quality_document, quality_lines
     from cli.views.table import fitted
     from importer.models.quality import read_quality
     from store import MediaType, limits
     from store.errors import NotFoundError
-    from store.text import printable
 
     layer = next(model.layers(MediaType.QUALITY), None)
     if layer is None and not _may_have_lost(model):
@@ -254,15 +262,15 @@ def _print_quality(
     found = read_quality(
         store.blobs.read(layer.ref, limits.QUALITY_BYTES), f"blob {layer.digest}"
     )
+    names = [one.name for one in found]
+    if glob != "*" and not any(fnmatchcase(name, glob) for name in names):
+        raise no_tensor("quality", f"in the report of {model.name}", glob, names)
     order = sort or Sort.ERROR
     if json:
         rows = quality_document(found, glob, order)
         out_json("show", {"name": str(model.name), "quality": rows})
     else:
-        lines = list(fitted(quality_lines(found, glob, order)))
-        out(lines)
-        if not lines:
-            talk(f"no tensor in the report of {model.name} matches `{printable(glob)}`")
+        out(fitted(quality_lines(found, glob, order)))
 
 
 def _may_have_lost(model: "Description") -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from importer.models.description import Description
     from store import Store
+    from store.errors import NotFoundError
 
 
 def print_statistics(store: Store, model: Description, glob: str, *, json: bool) -> None:
@@ -32,7 +33,8 @@ def print_statistics(store: Store, model: Description, glob: str, *, json: bool)
     chosen = [one for one in inventory.tensors if one.name == glob]
     chosen = chosen or [one for one in inventory.tensors if fnmatchcase(one.name, glob)]
     if not chosen:
-        raise _nothing(model, glob, [one.name for one in inventory.tensors])
+        names = [one.name for one in inventory.tensors]
+        raise no_tensor("tensor", f"of {model.name}", glob, names)
     wanted = {one.name for one in chosen}
     documents = []
     with listening(phases=(READING,)):
@@ -49,18 +51,26 @@ def print_statistics(store: Store, model: Description, glob: str, *, json: bool)
         out_json("show", {"name": str(model.name), "statistics": documents})
 
 
-def _nothing(model: Description, glob: str, names: list[str]) -> Exception:
+def no_tensor(flag: str, where: str, glob: str, names: list[str]) -> NotFoundError:
+    """Return the error of a glob that matches nothing.
+
+    Args:
+        flag: that has the glob, without its dashes.
+        where: such as `of llama:latest`.
+        glob: as it was given.
+        names: of the tensors that there are.
+    """
     from store.errors import NotFoundError
     from store.text import printable
 
     return NotFoundError(
-        f"no tensor of {model.name} matches `{printable(glob)}`",
+        f"no tensor {where} matches `{printable(glob)}`",
         code="E_NO_TENSOR",
-        hint=hint_for_glob("tensor", glob, names),
+        hint=_hint(flag, glob, names),
     )
 
 
-def hint_for_glob(flag: str, glob: str, names: list[str]) -> str | None:
+def _hint(flag: str, glob: str, names: list[str]) -> str | None:
     """Return what may have been meant by a glob that matches nothing, or None."""
     import shlex
 

@@ -102,11 +102,12 @@ def test_a_glob_and_an_order_choose(measured_store):
     assert "x11" in sized[0]
 
 
-def test_a_glob_that_finds_nothing_prints_nothing(measured_store):
-    shown = run("show", "m", "--quality", "no*", store=measured_store).succeeded()
+def test_a_glob_that_finds_nothing_is_not_found(measured_store):
+    message = run("show", "m", "--quality", "no*", store=measured_store).failed(9)
+    near = run("show", "m", "--quality", "experts.0", store=measured_store).failed(9)
 
-    assert shown.stdout == ""
-    assert document("m", "--quality", "no*", store=measured_store)["quality"] == []
+    assert "no tensor in the report of m:latest matches `no*`" in message
+    assert "`--quality '*experts.0*'` finds" in near
 
 
 def test_without_a_report_it_is_not_found_with_a_hint(measured_store):

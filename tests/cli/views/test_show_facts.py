@@ -195,10 +195,10 @@ def test_what_would_be_ignored_is_an_error(shown_store, words):
 
 
 def test_an_empty_match_is_told(shown_store):
-    for words in (("--tensors", "no*"), ("--quality", "no*")):
-        outcome = run("show", "moe", *words, store=shown_store).succeeded()
-        assert outcome.stdout == ""
-        assert "matches `no*`" in outcome.stderr
+    for flag in ("--tensor", "--tensors", "--quality"):
+        words = ("show", "moe", flag, "no*")
+        assert "matches `no*`" in run(*words, store=shown_store).failed(9)
+        assert run(*words, "--json", store=shown_store).error["code"] == "E_NO_TENSOR"
     outcome = run("list", "no*", store=shown_store).succeeded()
     assert outcome.stderr == "no model matches `no*`\n"
 
