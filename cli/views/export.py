@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from cli.views.collapse import collapse
 from cli.views.console import out, out_json, talk, warn
@@ -13,6 +13,8 @@ from store.text import count, printable, size
 if TYPE_CHECKING:
     from importer.exports.base import Row, WritePlan
     from importer.exports.export import PlannedExport
+
+_FLOATS: Final = frozenset({"F64", "F32", "F16", "BF16"})
 
 
 def print_plan(name: str, to: str, planned: PlannedExport, *, json: bool) -> None:
@@ -37,7 +39,9 @@ def print_result(to: str, planned: PlannedExport, seconds: float, *, json: bool)
         warn(note)
     if write.left_out:
         reasons = ", ".join(sorted({left.reason for left in write.left_out}))
-        talk(f"left out {count(len(write.left_out), 'file')} ({reasons}); --dry-run lists them")
+        talk(f"left out {count(len(write.left_out), 'file')} ({reasons}): see --dry-run")
+    for line in _decoded(write):
+        talk(line)
     talk(f"wrote {count(len(write.files), 'file')} ({size(write.nbytes)}) in {seconds:.1f} s")
     out([printable(str(planned.place), 4096)])
 
@@ -67,6 +71,24 @@ def _plan_lines(name: str, to: str, planned: PlannedExport) -> Iterator[str]:
     for note in write.notes:
         yield ""
         yield f"warning: {printable(note, 1000)}"
+    for line in _decoded(write):
+        yield ""
+        yield line
+
+
+def _decoded(write: WritePlan) -> Iterator[str]:
+    """Yield how much larger packed weights become that a format has as floats."""
+    rows = [row for row in write.rows if row.after in _FLOATS and row.before not in _FLOATS]
+    names = {row.name for row in rows}
+    before = sum(piece.source_nbytes for piece in write.pieces if piece.name in names)
+    after = sum(row.nbytes for row in rows)
+    if after > before:
+        types = ", ".join(sorted({row.after for row in rows}))
+        verb = "is" if len(rows) == 1 else "are"
+        yield (
+            f"note: {count(len(rows), 'tensor')} {verb} decoded to {types}: "
+            f"{size(before)} become {size(after)}"
+        )
 
 
 def _files(write: WritePlan) -> Iterator[str]:

@@ -34,6 +34,19 @@ def test_the_document_has_every_file(filled, tmp_path):
     assert document["lossy"] == []
 
 
+def test_packed_weights_that_grow_are_told_in_the_plan_and_at_the_end(store, tmp_path):
+    run("create", "m", MODELS / "tiny-llama", "-q", "int4", store=store).succeeded()
+    words, grown = ("export", "m", tmp_path / "out", "--to"), "15 tensors are decoded to BF16: "
+
+    plan = run(*words, "hf", "--dry-run", store=store).succeeded().stdout
+    told = run(*words, "hf", store=store).succeeded().stderr
+
+    assert f"note: {grown}56 KB become 156 KB\n" in plan
+    assert f"note: {grown}56 KB become 156 KB\n" in told
+    kept = run("export", "m", tmp_path / "mlx", "--to", "mlx", store=store).succeeded().stderr
+    assert "decoded" not in kept
+
+
 def test_a_plan_writes_nothing(filled, tmp_path):
     words = ("export", "moe:v1", tmp_path / "out", "--to", "hf", "--dry-run")
     text = run(*words, store=filled).succeeded()
