@@ -6,8 +6,11 @@ from collections.abc import Iterable
 from typing import Final
 
 _LONGEST: Final = 120
+UNITS: Final = {"T": 10**12, "B": 10**9, "M": 10**6, "K": 10**3}
+"""What the letter behind a number of parameters stands for."""
 _UNITS: Final = ("KB", "MB", "GB", "TB", "PB")
 _WHOLE: Final = 10
+_NO_DECIMAL: Final = 100
 
 # Control, format (bidirectional overrides, zero width), surrogate, line and paragraph
 # separators. Unassigned characters print as boxes and depend on Python's Unicode version:
@@ -69,6 +72,15 @@ _SIZE: Final = r"(\d{1,12}(?:\.\d{1,9})?) *(?:([KMGT])(iB?|B)?|B)?"
 def count(number: int, noun: str) -> str:
     """`1 blob`, `2 blobs`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def short_count(number: int) -> str:
+    """`8.0B`, `137M`: a number of parameters, as Ollama writes it."""
+    for letter, unit in UNITS.items():
+        if number >= unit:
+            whole, tenth = divmod((number * 10 + unit // 2) // unit, 10)
+            return f"{whole}{letter}" if whole >= _NO_DECIMAL else f"{whole}.{tenth}{letter}"
+    return str(number)
 
 
 def meant(word: str, words: Iterable[str], alike: float = 0.6) -> str | None:

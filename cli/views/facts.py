@@ -9,6 +9,7 @@ from cli.views.ollama import runs_of_model, words
 from importer.models.description import Description
 from importer.models.dimensions import Dimensions, dimensions_of
 from importer.models.fallbacks import fallbacks_of
+from importer.models.summary import shortened
 from store import IngotError, MediaType, Store, limits
 from store.json import Json
 from store.text import count, size
@@ -66,7 +67,7 @@ def _parameters(model: Description) -> str:
         return f"{model.parameters:,}"
     human = model.config.get("model_type")
     if not model.tensors and isinstance(human, str) and human:
-        return human
+        return shortened(human)
     return "unknown"
 
 

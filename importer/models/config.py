@@ -20,8 +20,8 @@ from importer.sources.stored import RECORD_KEY
 from importer.sources.whole import WholeModel
 from store import MediaType
 from store.json import Json, dumps, sorted_keys
+from store.text import short_count
 
-_NO_DECIMAL: Final = 100
 _REQUIRES: Final = "0.19.0"
 """The first Ollama that reads tensor layers."""
 
@@ -39,7 +39,7 @@ def config_bytes(plan: Plan) -> bytes:
         "model_format": "safetensors",
         "model_family": facts.family,
         "model_families": [facts.family] if facts.family else None,
-        "model_type": _human(plan.parameters),
+        "model_type": "" if plan.parameters is None else short_count(plan.parameters),
         "file_type": file_type(plan),
     }
     if facts.renderer:
@@ -173,15 +173,3 @@ def _source_dtypes(plan: Plan) -> Iterator[tuple[str | None, int]]:
 def _file(file: SourceFile) -> dict[str, Json]:
     entry: dict[str, Json] = {"name": file.path, "size": file.size}
     return sorted_keys(entry | {"sha256": file.sha256} if file.sha256 else entry)
-
-
-def _human(parameters: int | None) -> str:
-    # As Ollama writes it: `8.0B`, `137M`.
-    if parameters is None:
-        return ""
-    for unit, letter in ((10**12, "T"), (10**9, "B"), (10**6, "M"), (10**3, "K")):
-        if parameters >= unit:
-            tenths = (parameters * 10 + unit // 2) // unit
-            whole, tenth = divmod(tenths, 10)
-            return f"{whole}{letter}" if whole >= _NO_DECIMAL else f"{whole}.{tenth}{letter}"
-    return str(parameters)

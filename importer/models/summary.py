@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from importer.sources.stored import RECORD_KEY
 from store import IngotError, Layer, Store, limits
 from store.json import Json, JsonError, loads
+from store.text import UNITS, short_count
 
 
 class Summary(NamedTuple):
@@ -24,6 +25,7 @@ class Summary(NamedTuple):
     architecture: str
 
 
+_FLOATS: Final = frozenset({"f32", "bf16", "f16"})
 _NOTHING: Final = Summary("", "", "")
 
 
@@ -40,10 +42,27 @@ def summary_of(store: Store, config: Layer) -> Summary:
     record = document.get(RECORD_KEY)
     ours = record if isinstance(record, dict) else {}
     return Summary(
-        _text(document, "file_type"),
-        _text(document, "model_type"),
+        _type(_text(document, "file_type")),
+        shortened(_text(document, "model_type")),
         _text(ours, "architecture") or _text(document, "model_family"),
     )
+
+
+def shortened(parameters: str) -> str:
+    """Return a number of parameters with as many digits as those of our own models have.
+
+    Ollama's server writes 22.57M into the configuration of a GGUF file, and 22.6M into those
+    of other models.
+    """
+    number, letter = parameters[:-1], parameters[-1:]
+    if letter not in UNITS or not number.replace(".", "", 1).isdecimal():
+        return parameters
+    return short_count(round(float(number) * UNITS[letter]))
+
+
+def _type(name: str) -> str:
+    """Return a type as tensors have it: the option `-q bf16` makes tensors in BF16."""
+    return name.upper() if name in _FLOATS else name
 
 
 def _text(document: Mapping[str, Json], key: str) -> str:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from importer.models.summary import shortened
 from tests.check_store import check_store, manifest_digest, manifest_path, snapshot
 from tests.cli.runner import DIGEST, RFC3339, run
 from tests.importer.builders import MODELS
@@ -281,3 +284,33 @@ def test_a_list_has_types_parameters_and_architectures(filled_store):
     narrow = run("list", store=filled_store, COLUMNS="60").stdout
     assert "LlamaForCausalLM" not in narrow
     assert "kept:latest" in narrow
+
+
+@pytest.mark.parametrize("kind", ["f32", "f16", "bf16"])
+def test_a_type_of_floats_is_spelled_as_that_of_tensors(store, kind):
+    run("create", "m", MODELS / "tiny-llama", "-q", kind, store=store).succeeded()
+
+    (row,) = run("list", "--json", store=store).document["models"]
+    shown = run("show", "m", store=store).succeeded().stdout
+
+    assert row["type"] == kind.upper()
+    assert re.search(rf"^    {kind.upper()} +\d", shown, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("stored", "shown"),
+    [
+        ("22.57M", "22.6M"),
+        ("8.03B", "8.0B"),
+        ("137.02M", "137M"),
+        ("999.4K", "999K"),
+        ("1.5T", "1.5T"),
+        ("82.2K", "82.2K"),
+        ("512", "512"),
+        ("8x7B", "8x7B"),
+        ("M", "M"),
+        ("", ""),
+    ],
+)
+def test_numbers_of_parameters_have_as_many_digits_whoever_wrote_them(stored, shown):
+    assert shortened(stored) == shown
