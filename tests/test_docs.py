@@ -65,6 +65,25 @@ def test_lines_of_prose_fit_in_a_diff(name):
     assert [line for line in lines if len(line) > LINE] == []
 
 
+SPELLED = (
+    *PAGES,
+    "CHANGELOG.md",
+    *(
+        str(path.relative_to(REPOSITORY))
+        for kind in ("*.py", "*.html")
+        for path in sorted((REPOSITORY / "cli").rglob(kind))
+    ),
+)
+
+
+@pytest.mark.parametrize("name", SPELLED)
+def test_a_percentage_has_no_blank(name):
+    text = (REPOSITORY / name).read_text(encoding="utf-8")
+
+    # `100 % 32 != 0` is what a plan says of a row that blocks do not fill.
+    assert re.findall(r"(?:[0-9]|\}\}?) %(?! \d+ != | \d+ !=\n)[^}\w]", text) == []
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_lines_of_prose_fit_a_screen(name):
     """What was read in a terminal had lines of 300 characters."""

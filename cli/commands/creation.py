@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -49,6 +50,7 @@ def make(
     from cli.commands.options import store_option
     from cli.views.console import out, out_json, talk, warn
     from cli.views.created import result_document, result_lines
+    from cli.views.table import fitted
     from importer.pipeline import import_model
 
     started = time.monotonic()
@@ -61,7 +63,8 @@ def make(
         return
     for warning in plan.warnings:
         warn(warning)
-    for line in result_lines(result, plan, seconds, store_option(store)):
+    told = result_lines(result, plan, seconds, store_option(store))
+    for line in fitted(told, sys.stderr):
         talk(line)
     out([f"{result.name} {result.digest}"])
 
@@ -107,7 +110,7 @@ def derive(
     if json:
         out_json("create", result_document(made, base, notes))
         return
-    for line in result_lines(made, base):
+    for line in fitted(result_lines(made, base), sys.stderr):
         talk(line)
     out([f"{made.name} {made.digest}"])
 

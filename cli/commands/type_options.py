@@ -60,7 +60,7 @@ CalibrateOpt = Annotated[
     Calibrate | None,
     typer.Option(
         help="How scales are found: minmax as MLX does, bit for bit; mse, those of the "
-        "least squared error; percentile, which clips the last 1 % at each end. The same "
+        "least squared error; percentile, which clips the last 1% at each end. The same "
         "programs read them all.",
     ),
 ]

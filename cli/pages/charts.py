@@ -140,7 +140,7 @@ def _told(label: str, role: Role, tensors: list[StoredTensor], whole: int) -> st
     nbytes = _nbytes(tensors)
     where = "" if label == str(role) else f"{printable(label)}, "
     return (
-        f"{where}{role}: {size(nbytes)}, {100 * nbytes / whole:.1f} % of the model, "
+        f"{where}{role}: {size(nbytes)}, {100 * nbytes / whole:.1f}% of the model, "
         f"{count(len(tensors), 'tensor')}, {printable(types)}"
     )
 

@@ -166,9 +166,9 @@ def worst(found: Sequence[Quality]) -> list[tuple[str, ...]]:
             printable(one.name),
             printable(one.type),
             f"{deviation.sqnr:.1f}",
-            f"{digits(100 * deviation.rmse)} %",
+            f"{digits(100 * deviation.rmse)}%",
             f"{deviation.max_err:.3g}",
-            f"{100 * deviation.zeroed / max(deviation.elements, 1):.2f} %",
+            f"{100 * deviation.zeroed / max(deviation.elements, 1):.2f}%",
         )
         for deviation, one in known[:MOST]
     ]
@@ -198,9 +198,9 @@ def values(store: Store, model: Description) -> Iterator[Values]:
 def _of_sample(found: Sample) -> Iterator[tuple[str, str]]:
     yield "range", f"{found.smallest:.3g} to {found.largest:.3g}"
     yield "deviation", f"{found.deviation:.3g}"
-    yield "zeros", f"{digits(100 * found.zeros / found.sampled, 2)} %"
+    yield "zeros", f"{digits(100 * found.zeros / found.sampled, 2)}%"
     if found.beyond:
-        yield "beyond", f"{digits(100 * found.beyond / found.sampled, 2)} %"
+        yield "beyond", f"{digits(100 * found.beyond / found.sampled, 2)}%"
     if found.nonfinite:
         yield "not finite", f"{found.nonfinite:,}"
     all_of = found.sampled == found.elements

@@ -48,11 +48,11 @@ def _used(made: Allocation) -> str:
     if made.bits is not None:
         return (
             f"target {float(made.bits):g} bits a weight: {made.point.bits:.4f} used, "
-            f"{left:,} of {made.limit:,} bytes left ({share:.3f} %)"
+            f"{left:,} of {made.limit:,} bytes left ({share:.3f}%)"
         )
     return (
         f"target {made.limit:,} bytes ({size(made.limit)}): {made.used:,} used, {left:,} left "
-        f"({share:.3f} %)"
+        f"({share:.3f}%)"
     )
 
 

@@ -27,7 +27,7 @@ _SAVED: Final = 4
 _NOTABLE: Final = 20
 """The part of a model, one of so many, that is worth a line."""
 _EXPECTED: Final = frozenset({"shard index", "hidden directory"})
-"""Why files are left out of which nobody needs to be told at every import."""
+"""Why files are left out of which alone nobody needs to be told at every import."""
 
 
 def result_document(result: ImportResult, plan: Plan, seconds: float) -> dict[str, object]:
@@ -56,10 +56,7 @@ def result_lines(
     Args:
         option: that the next command needs to find the store.
     """
-    left_out = [left for left in plan.left_out if left.reason not in _EXPECTED]
-    if left_out:
-        reasons = ", ".join(sorted({left.reason for left in left_out}))
-        yield f"left out {count(len(left_out), 'file')} ({reasons}); --dry-run lists them"
+    yield from _left_out([left.reason for left in plan.left_out])
     yield from notes_of(plan)
     if result.replaced == result.digest:
         yield f"{result.name} is unchanged"
@@ -126,6 +123,15 @@ def _why_no_room(new: Sequence[Job], store: Store) -> str | None:
     return None
 
 
+def _left_out(reasons: Sequence[str]) -> Iterator[str]:
+    """Yield how many files are left out, all that a plan lists, and why those that matter."""
+    named = {reason for reason in reasons if reason not in _EXPECTED}
+    if named:
+        others = sum(reason in _EXPECTED for reason in reasons)
+        why = ", ".join([*sorted(named), *([f"{others} more"] if others else [])])
+        yield f"left out {count(len(reasons), 'file')} ({why}): see --dry-run"
+
+
 def _tallied(result: ImportResult) -> Iterator[str]:
     tallies = {outcome: result.tally(outcome) for outcome in CommitOutcome}
     if not tallies[CommitOutcome.NEW][0]:
@@ -166,7 +172,7 @@ def _largest(tensors: Sequence[Outcome]) -> Iterator[str]:
         return
     from cli.views.text import rule
 
-    name, share = printable(largest.name), f"{100 * largest.nbytes / total:.0f} %"
+    name, share = printable(largest.name), f"{100 * largest.nbytes / total:.0f}%"
     yield (
         f"note: `{name}` stays {largest.type_name} and is {share} of that; "
         f"--rule {rule(largest.name, 'int8')} makes it smaller"

@@ -53,6 +53,7 @@ from importer.events import (
 from store.text import count, printable, size
 
 _COMMIT_DIGITS: Final = 12
+_BLOB: Final = "blob"
 _SECONDS: Final = 10.0
 """Away from a terminal, a line comes so often at least."""
 _PARTS: Final = 10
@@ -214,7 +215,7 @@ def _how_far(state: State) -> str:
     left = state.seconds_left
     rest = "" if left is None else f", {max(round(left), 1)} s left"
     return (
-        f"{state.phase}: {100 * state.share:.0f} %{items}, {size(state.nbytes_done)} of "
+        f"{state.phase}: {100 * state.share:.0f}%{items}, {size(state.nbytes_done)} of "
         f"{size(state.nbytes)}, {size(int(state.rate))}/s{rest}"
     )
 
@@ -223,8 +224,8 @@ def _tell_interrupted(state: State) -> None:
     again = "run the same command to go on"
     if state.phase in {FETCHING, PULLING}:
         talk(f"interrupted: what has arrived is kept; {again}")
-    elif state.phase == WRITING and state.noun == "blob" and state.items:
-        done = f"{state.items_done:,} of {count(state.items, 'blob')}"
+    elif state.phase == WRITING and state.noun == _BLOB and state.items:
+        done = f"{state.items_done:,} of {count(state.items, _BLOB)}"
         talk(f"interrupted: {done} {'is' if state.items == 1 else 'are'} kept; {again}")
     elif state.phase in {PUSHING, SAVING, LOADING, COPYING}:
         talk(f"interrupted while {state.phase}; no name was set; {again}")
@@ -257,7 +258,9 @@ def _tell(event: Event) -> None:  # noqa: C901, PLR0912 - one case for each even
                 talk(f"{present:,} of {count(blobs, 'blob')} already in the store")
             in_all = f" ({size(nbytes)})" if not present else ""
             if present < blobs:
-                talk(f"writing {count(blobs - present, what)}{in_all}")
+                # Which of the blobs the store has is known only when each is made and hashed.
+                verb = "making" if what == _BLOB else "writing"
+                talk(f"{verb} {count(blobs - present, what)}{in_all}")
         case Distributed(workers, threads):
             talk(f"using {count(workers, 'worker')} with {count(threads, 'thread')}")
         case Compiling():

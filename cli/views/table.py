@@ -6,7 +6,7 @@ import functools
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import Final, TextIO
 
 from store.text import printable
 
@@ -19,6 +19,8 @@ _NAME: Final = 40
 _TEXT: Final = 24
 """Characters that are enough of a name and of a text: no column goes to show more of them."""
 _LONGEST: Final = 4096
+_TYPED: Final = ("--", "next: ")
+"""How a line begins that is to be typed."""
 _HANG: Final = "  "
 _GOES_ON: Final = " \\"
 _FULL: Final = 20
@@ -26,8 +28,11 @@ _FULL: Final = 20
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 
 
-def terminal_width() -> int | None:
+def terminal_width(stream: TextIO | None = None) -> int | None:
     """Return the columns of the terminal, or None where nothing limits a line.
+
+    Args:
+        stream: that is written to, by default stdout.
 
     `COLUMNS` decides where it is set, as for git and Python. What goes to a pipe or a file
     without it is not cut: a program reads it.
@@ -35,7 +40,7 @@ def terminal_width() -> int | None:
     if (told := os.environ.get("COLUMNS", "")).isdecimal() and int(told[:6]):
         return max(int(told[:6]), _NARROWEST)
     try:
-        columns = os.get_terminal_size(sys.stdout.fileno()).columns
+        columns = os.get_terminal_size((stream or sys.stdout).fileno()).columns
     except (AttributeError, ValueError, OSError):
         return None
     return max(columns, _NARROWEST) if columns else None
@@ -93,15 +98,19 @@ def facts(rows: Iterable[tuple[str, str]], indent: int) -> list[str]:
     return lines
 
 
-def fitted(lines: Iterable[str]) -> Iterator[str]:
+def fitted(lines: Iterable[str], stream: TextIO | None = None) -> Iterator[str]:
     """Break lines of words where the terminal ends; what goes on is indented below them.
 
     What is to be typed (`--rule …`) stays whole: a terminal breaks it, and what is copied from
     there is one line again.
+
+    Args:
+        lines: of words, one a line.
+        stream: that they are written to, by default stdout.
     """
-    limit = terminal_width()
+    limit = terminal_width(stream)
     for line in lines:
-        if limit is None or width_of(line) <= limit or line.lstrip().startswith("--"):
+        if limit is None or width_of(line) <= limit or line.lstrip().startswith(_TYPED):
             yield line
             continue
         start = " " * (len(line) - len(line.lstrip(" ")))

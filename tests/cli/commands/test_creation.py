@@ -119,14 +119,26 @@ def test_the_summary_of_an_unchanged_model_says_that_nothing_was_written(store):
     assert "wrote nothing new, reused 30 blobs (170 KB)" in told
 
 
+def test_blobs_that_turn_out_to_be_there_are_made_and_not_written(store, tmp_path):
+    run("create", "m", LLAMA, store=store).succeeded()
+
+    told = run("create", "n", shutil.copytree(LLAMA, tmp_path / "copy"), store=store).stderr
+
+    assert "making 29 blobs" in told
+    assert "wrote nothing new, reused 30 blobs" in told
+    assert "writing" not in told
+
+
 def test_what_is_always_left_out_is_not_told(store, tmp_path):
     source = model(tmp_path / "m")
     write(source, {".cache/x": b"", "a.safetensors.index.json": {"weight_map": {}}})
 
     assert "left out" not in run("create", "m", source, store=store).succeeded().stderr
     write(source, {"pytorch_model.bin": b""})
+    plan = run("create", "m", source, "--dry-run", "--json", store=store).document
+    assert len(plan["left_out"]) == 3
     assert (
-        "left out 1 file (weights in another format)"
+        "left out 3 files (weights in another format, 2 more): see --dry-run"
         in run("create", "m", source, store=store).succeeded().stderr
     )
 

@@ -360,7 +360,7 @@ def test_an_adapter_and_a_draft_are_added_to_a_stored_model(create, store, tmp_p
 
     made = create("FROM base\nADAPTER lora\nSYSTEM new\n").succeeded()
 
-    assert "writing 3 blobs" in made.stderr
+    assert "making 3 blobs" in made.stderr
     names = {layer.get("name") for layer in layers(store)}
     assert "adapter/adapter_config.json" in names
     assert names > {layer.get("name") for layer in layers(store, "base")}

@@ -175,7 +175,7 @@ def test_a_repair_runs_as_a_program_of_its_own(store):
     outcome = spawn("verify", "--repair", "--jobs", "3", store=store).succeeded()
 
     assert "2 repaired" in outcome.stdout
-    assert "writing 2 blobs" in outcome.stderr
+    assert "making 2 blobs" in outcome.stderr
     assert check_store(store) == []
 
 

@@ -300,8 +300,8 @@ def test_plain_is_lines_on_a_terminal_and_none_is_nothing_but_the_summary(store)
     _, _, none = on_terminal("create", "n", LLAMA, "--progress", "none", store=store)
 
     assert "\x1b" not in plain + none
-    assert "writing 29 blobs" in plain
-    assert "writing" not in none
+    assert "making 29 blobs" in plain
+    assert "making" not in none
     assert "next: ingot show n:latest" in none
 
 
@@ -317,10 +317,10 @@ def test_away_from_a_terminal_a_line_comes_now_and_then(monkeypatch, capsys):
 
     told = capsys.readouterr().err.splitlines()
     # 500 s: every 10 s.
-    assert told[0] == "writing 1,000 blobs (1.0 TB)"
+    assert told[0] == "making 1,000 blobs (1.0 TB)"
     assert 45 <= len(told) <= 65
     assert re.fullmatch(
-        r"writing: 2 %, \d+ of 1,000 blobs, 2\d GB of 1.0 TB, \S+ .B/s(, \d+ s left)?", told[1]
+        r"writing: 2%, \d+ of 1,000 blobs, 2\d GB of 1.0 TB, \S+ .B/s(, \d+ s left)?", told[1]
     )
 
 
@@ -333,7 +333,7 @@ def test_away_from_a_terminal_a_tenth_is_worth_a_line(monkeypatch, capsys):
             clock.now += 0.4
             listen(Wrote("t", GB))
 
-    shares = re.findall(r"writing: (\d+) %", capsys.readouterr().err)
+    shares = re.findall(r"writing: (\d+)%", capsys.readouterr().err)
     assert shares == ["10", "20", "30", "40", "50", "60", "70", "80", "90"]
 
 

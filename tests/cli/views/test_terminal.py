@@ -71,6 +71,20 @@ def test_an_import_shows_a_picture_that_goes_away(store):
     assert text.strip().split("\n")[-1] == "next: ingot show m:latest"
 
 
+@pytest.mark.parametrize("columns", [60, 80])
+def test_b9_what_an_import_says_at_the_end_fits_the_terminal(store, columns):
+    words = ("create", "a-model-with-a-name", LLAMA, "-q", "int4", "--report")
+
+    _, _, seen = on_terminal(*words, store=store, env={"COLUMNS": str(columns)})
+
+    # What was drawn over went away before: the last thing on each line is what stays.
+    lines = [line.rpartition("\x1b[J")[2] for line in seen.split("\r\n")]
+    told = [line for line in lines if not line.startswith("next: ")]
+    assert any(line.startswith("left out 4 files (weights in another format,") for line in told)
+    assert [line for line in told if len(line) > columns] == []
+    assert any(line.startswith("next: ingot show a-model-with-a-name:latest") for line in lines)
+
+
 def test_a_json_import_shows_nothing_on_a_terminal(store):
     code, stdout, seen = on_terminal("create", "m", LLAMA, "--json", store=store)
 
