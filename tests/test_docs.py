@@ -65,6 +65,12 @@ def test_lines_of_prose_fit_in_a_diff(name):
     assert [line for line in lines if len(line) > LINE] == []
 
 
+RIDDLES = re.compile(
+    r"left out says why|believes none|less what is|talk to stderr|Of the weights, such as|"
+    r"(?<!here )\b(?:is|are) no (?:blob|file|index|model|name|store|tensor|type|weights)s?\b|"
+    r"page of \S+, then"
+)
+"""English that stopped readers of the pages and of the help, and its like."""
 SPELLED = (
     *PAGES,
     "CHANGELOG.md",
@@ -74,6 +80,13 @@ SPELLED = (
         for path in sorted((REPOSITORY / "cli").rglob(kind))
     ),
 )
+
+
+@pytest.mark.parametrize("name", SPELLED)
+def test_e3_a_page_has_no_english_that_stops_the_reader(name):
+    text = " ".join((REPOSITORY / name).read_text(encoding="utf-8").split())
+
+    assert RIDDLES.findall(text) == []
 
 
 @pytest.mark.parametrize("name", SPELLED)

@@ -223,10 +223,18 @@ def read_document(
     return found
 
 
+_KEYS: Final = (
+    "calibrate", "dtype", "experts", "factor", "fits", "layers", "min_elements", "ndim",
+    "optional", "reason", "symmetric", "when",
+)  # fmt: skip
+"""What a rule may say beside its globs and type."""
+
+
 def _draft(table: Table, *, is_preset: bool) -> _Draft:
     match = table.texts("match")
     wanted = table.text("type", "")
     if not match or not all(match) or not wanted:
+        table.end(_KEYS)  # most often because a key is misspelled
         table.bad("expected `match` (globs) and `type`")
     if any(len(glob) > limits.TENSOR_NAME_BYTES for glob in match):
         table.bad("a glob is longer than a name may be")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NoReturn
 
 from importer.codecs.spec import Target, parse_target
@@ -114,10 +114,15 @@ class Table:
         except UsageError as error:
             self.bad(str(error), error.hint)
 
-    def end(self) -> None:
-        """Make sure that every key was read: others are mistakes."""
-        if unknown := set(self._values) - self._read:
-            wrong, known = min(unknown), sorted(self._read)
+    def end(self, more: Iterable[str] = ()) -> None:
+        """Make sure that every key was read: others are mistakes.
+
+        Args:
+            more: keys that are not read yet, and no mistakes.
+        """
+        keys = self._read | set(more)
+        if unknown := set(self._values) - keys:
+            wrong, known = min(unknown), sorted(keys)
             self.bad(
                 f"`{printable(wrong)}` is not a key of a {self.what}, expected one of "
                 f"{', '.join(known)}",

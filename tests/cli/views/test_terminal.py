@@ -71,6 +71,15 @@ def test_an_import_shows_a_picture_that_goes_away(store):
     assert text.strip().split("\n")[-1] == "next: ingot show m:latest"
 
 
+def test_b8_the_picture_has_the_colours_of_the_terminal(store):
+    _, _, seen = on_terminal("create", "m", LLAMA, "-q", "int4", "--report", store=store)
+
+    # Carriage returns and erasing is all that drives the terminal: a red rate looks like an
+    # error, and no colour of a bar goes with every background.
+    assert "2/3 writing" in seen
+    assert set(re.findall(r"\x1b\[[0-9;?]*[A-Za-z]", seen)) <= {"\x1b[J", "\x1b[K"}
+
+
 @pytest.mark.parametrize("columns", [60, 80])
 def test_b9_what_an_import_says_at_the_end_fits_the_terminal(store, columns):
     words = ("create", "a-model-with-a-name", LLAMA, "-q", "int4", "--report")

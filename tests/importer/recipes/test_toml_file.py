@@ -244,6 +244,8 @@ def test_a_file_that_is_no_recipe_is_one_clean_error(tmp_path, what):
     [
         (f"grup_size = 64\n{RULE}", "Did you mean `group_size`?"),
         (f'{RULE}mach = "a"\n', "Did you mean `match`?"),
+        ('[[rule]]\nmtch = "a"\ntype = "int4"\n', "Did you mean `match`?"),
+        ('[[rule]]\nmatch = "a"\ntpye = "int4"\n', "Did you mean `type`?"),
         (f'{RULE}when = {{ archtecture = "x" }}\n', "Did you mean `architecture`?"),
         ('[[rule]]\nmatch = "a"\ntype = "nvpf4"\n', "Did you mean `nvfp4`?"),
     ],
