@@ -9,7 +9,7 @@ a home of its own, so that `~/.models` is empty. In a block "```console" a line 
 `title="NAME"` is a file of that name. What is shown must be what is printed, except that
 
 - a line `…` stands for any lines, and `…` within a line for any characters,
-- times (`in 0.1 s`) and ages (`3 seconds ago`) are not compared,
+- times (`in 0.1 s`) are not compared, and ages are `just now`,
 - the clone is `/home/you/ingot`, and the home is `/home/you`.
 """
 
@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import re
 import secrets
+import shlex
 import shutil
 import subprocess
 import sys
@@ -34,9 +35,13 @@ HOME = "/home/you"
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r'^```\w+ title="([\w.-]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 EXAMPLE = re.compile(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
-AGE = re.compile(r"\d+ (?:second|minute)s? ago")
-COLUMN = re.compile(r"MODIFIED +(?=\S)")
-"""The ages of a table and the blanks behind them: `2 seconds ago` is wider than `just now`."""
+PROGRAM = """
+import cli.views.text
+from cli.main import run
+cli.views.text.ago = lambda *_: "just now"
+run()
+"""
+"""The command without a clock: `9 seconds ago` is wider, and moves the columns behind it."""
 SECONDS = re.compile(r"in \d+\.\d s$", re.MULTILINE)
 NUMBER = re.compile(r"[0-9a-f]*[0-9][0-9a-f]*")
 """Digests, too."""
@@ -118,7 +123,8 @@ def _outputs(page, found, place, home):
     for name, content in FILE.findall(page):
         (clone / name).write_text(content, encoding="utf-8")
     command = binaries / "ingot"
-    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m cli "$@"\n', encoding="utf-8")
+    words = f"{shlex.quote(sys.executable)} -c {shlex.quote(PROGRAM)}"
+    command.write_text(f'#!/bin/sh\nexec {words} "$@"\n', encoding="utf-8")
     command.chmod(0o755)
     # Each command finds the exit code of the one before, as in a shell that people type into
     script = place / "page.sh"
@@ -139,32 +145,9 @@ def _outputs(page, found, place, home):
         check=False,
     )
     text = done.stdout.decode().replace(str(REPOSITORY.resolve()), f"{HOME}/ingot")
-    *outputs, rest = aged(text.replace(str(home), HOME)).split(END)
+    *outputs, rest = text.replace(str(home), HOME).split(END)
     assert rest == "", rest
     return [output.rstrip("\n") for output in outputs]
-
-
-def aged(text):
-    """Make every age `just now`, and the columns of tables as wide as they are then."""
-    lines = text.split("\n")
-    for number, head in enumerate(lines):
-        if (column := COLUMN.search(head)) is None:
-            continue
-        start, end = column.span()
-        rows = _rows(lines, number)
-        cells = [AGE.sub("just now", lines[row][start:end].rstrip()) for row in rows]
-        gap = end - start - max(len(lines[row][start:end].rstrip()) for row in rows)
-        width = max(map(len, cells)) + gap
-        for row, cell in zip(rows, cells, strict=True):
-            lines[row] = lines[row][:start] + cell.ljust(width) + lines[row][end:]
-    return AGE.sub("just now", "\n".join(lines))
-
-
-def _rows(lines, head):
-    """The numbers of a table's lines: it ends with a blank line, or with its command."""
-    below = range(head + 1, len(lines))
-    end = next((row for row in below if not lines[row] or END in lines[row]), len(lines))
-    return range(head, end)
 
 
 def _updated(example, found):

@@ -24,6 +24,7 @@ from cli.views.progress_state import (
     State,
 )
 from cli.views.progress_style import Style
+from cli.views.table import fitted
 from cli.views.ticking import Teller, ticking
 from importer.events import (
     BlobDone,
@@ -147,10 +148,11 @@ class _Events(Teller):
 
     def __init__(self, state: State) -> None:
         super().__init__(state)
-        self._next = 0.0
+        self._next, self._is_over = 0.0, False
 
     def _take(self, event: Event) -> None:
         before = self._state.phase
+        self._is_over = isinstance(event, Published)
         self._state.take(event)
         if not isinstance(event, _STEPS):
             told = (pair for pair in event._asdict().items() if pair[0] not in _FOR_PEOPLE)
@@ -163,7 +165,7 @@ class _Events(Teller):
 
     def _go_on(self) -> None:
         now = time.monotonic()
-        if now >= self._next:
+        if now >= self._next and not self._is_over:
             self._next = now + _EVENTS
             tell_event("progress", _document(self._state))
 
@@ -221,18 +223,24 @@ def _how_far(state: State) -> str:
 
 
 def _tell_interrupted(state: State) -> None:
+    for line in fitted(_interrupted(state), sys.stderr):
+        talk(line)
+
+
+def _interrupted(state: State) -> Iterator[str]:
+    """Yield what is kept, and how to go on."""
     again = "run the same command to go on"
     if state.phase in {FETCHING, PULLING}:
-        talk(f"interrupted: what has arrived is kept; {again}")
+        yield f"interrupted: what has arrived is kept; {again}"
     elif state.phase == WRITING and state.noun == _BLOB and state.items:
         done = f"{state.items_done:,} of {count(state.items, _BLOB)}"
-        talk(f"interrupted: {done} {'is' if state.items == 1 else 'are'} kept; {again}")
+        yield f"interrupted: {done} {'is' if state.items == 1 else 'are'} kept; {again}"
     elif state.phase in {PUSHING, SAVING, LOADING, COPYING}:
-        talk(f"interrupted while {state.phase}; no name was set; {again}")
+        yield f"interrupted while {state.phase}; no name was set; {again}"
     elif state.phase == COLLECTING:
-        talk("interrupted: what was not removed yet is; run the same command to go on")
+        yield "interrupted: what was not removed yet is; run the same command to go on"
     elif state.phase not in {"", READING}:
-        talk(f"interrupted while {state.phase}; nothing was changed")
+        yield f"interrupted while {state.phase}; nothing was changed"
 
 
 def _tell(event: Event) -> None:  # noqa: C901, PLR0912 - one case for each event

@@ -27,6 +27,8 @@ _WITH_BAR: Final = 100
 _BAR: Final = 20
 _RATE: Final = 8
 """Columns of a rate."""
+_FREE: Final = 3
+"""Columns behind it: a terminal that echoes `^C` there begins no new line."""
 _NAME: Final = 4
 """Columns below which a name would be nothing but dots."""
 
@@ -50,7 +52,7 @@ class Line:
                 return
             self._next = moment + _REDRAWN
             columns = _columns()
-            text = line_of(self._state, columns - 1, has_blocks=self._has_blocks)
+            text = line_of(self._state, columns - _FREE, has_blocks=self._has_blocks)
             _write(self._cleared(columns) + text)
             self._drawn = width_of(text)
 
@@ -90,6 +92,8 @@ def line_of(state: State, width: int, *, has_blocks: bool = True) -> str:
         parts.append(f"{_left(state.seconds_left):>11}")
     elif (seconds := int(state.seconds)) > 0:
         parts.append(f"{seconds} s")
+    while len(parts) > 1 and width_of("  ".join(parts)) > width:
+        parts.pop()  # half a number would be another one
     text = "  ".join(parts)
     rest = width - width_of(text) - 2
     if state.name and rest >= _NAME:

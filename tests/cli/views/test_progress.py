@@ -196,6 +196,30 @@ def test_the_picture_fits_the_terminal(columns, shown):
     assert len(text) < columns
 
 
+@pytest.mark.parametrize("columns", range(16, 60))
+def test_no_number_of_the_picture_is_cut(columns):
+    state, _ = at_work()
+    fields = ["2/3 writing ", "81/205", "1.1 GB/2.6 GB", "3 s left", "model.layers.80.mlp"]
+
+    shown = re.split(r" {2,}", f"{line_of(state, columns)}")
+
+    assert [one for one in shown if one.rstrip("…") not in "  ".join(fields)] == []
+    assert shown[1:-1] == fields[1 : len(shown) - 1]
+
+
+@pytest.mark.parametrize("columns", [20, 60, 120])
+def test_an_echo_of_ctrl_c_leaves_no_picture_behind(monkeypatch, columns):
+    state, _ = at_work()
+    screen = Screen(columns)
+    monkeypatch.setattr("cli.views.progress_line._write", screen.write)
+    monkeypatch.setattr("cli.views.progress_line._columns", lambda: columns)
+
+    Line(state).draw(now=True)
+
+    # A line that is full would go on in the next one, of which alone the end is erased.
+    assert len(screen.rows[screen.row]) + len("^C") < columns
+
+
 @given(st.integers(1, 300), st.text(max_size=300), st.integers(0, 10**15))
 def test_the_picture_is_never_too_wide_and_drives_no_terminal(width, name, nbytes):
     state = State((READING, WRITING), Clock())
@@ -271,7 +295,7 @@ def test_a_resize_leaves_nothing_behind(monkeypatch, columns):
     for width in columns:
         screen.resize(width)
         line.draw(now=True)
-        assert screen.rows[1:] == [line_of(state, width - 1)]
+        assert screen.rows[1:] == [line_of(state, width - 3)]
     with line.hidden():
         pass
 
@@ -453,6 +477,22 @@ def test_an_event_says_how_far_it_is(capsys):
         "event": "published",
         "manifest": str(Digest.of(b"x")),
     }
+
+
+def test_nothing_comes_behind_the_last_event_however_long_it_takes(monkeypatch, capsys):
+    clock = Clock()
+    monkeypatch.setattr("cli.views.progress.time.monotonic", clock)
+    with listening(Style.JSON) as listen:
+        for event in (Scanned(3, 1, 30), Planned(2, 30, 0), Published(Digest.of(b"x"))):
+            clock.now += 60
+            listen(event)
+        clock.now += 60
+        listen.tick()
+        told = events_of(capsys.readouterr().err)
+        assert told[-1]["event"] == "published"
+        listen(Scanned(3, 1, 30))
+
+    assert events_of(capsys.readouterr().err)[-1]["event"] == "progress"
 
 
 def test_ctrl_c_says_what_is_kept_and_how_to_go_on(store, tmp_path):
