@@ -18,7 +18,7 @@ from importer.sources.stored.tensors import StoredTensor
 from store import MediaType, Store, limits
 from store.errors import InputError, IntegrityError, UnsupportedError
 from store.tensorfile import elements
-from store.text import count, printable, size
+from store.text import count, printable, short_count, size
 
 _ROWS: Final = 200
 """Rows of a table; what is left out is said."""
@@ -70,7 +70,7 @@ def numbers(model: Description) -> Iterator[tuple[str, str, str]]:
     """Yield label, value and, for a number that is cut, the whole of it."""
     yield "Size", size(model.size), f"{model.size:,} bytes in all blobs"
     if model.parameters is not None:
-        short, whole = _human(model.parameters), f"{model.parameters:,}"
+        short, whole = short_count(model.parameters), f"{model.parameters:,}"
         yield "Parameters", short, "" if short == whole else whole
         nbytes = sum(tensor.nbytes for tensor in model.tensors)
         if model.parameters:
@@ -91,13 +91,6 @@ def numbers(model: Description) -> Iterator[tuple[str, str, str]]:
         yield "Context", f"{model.context_length:,}", "tokens"
     if model.embedding_length is not None:
         yield "Width", f"{model.embedding_length:,}", "embedding length"
-
-
-def _human(number: int) -> str:
-    for unit, name in ((10**12, "T"), (10**9, "B"), (10**6, "M"), (10**3, "K")):
-        if number >= unit:
-            return f"{digits(number / unit)} {name}"
-    return str(number)
 
 
 def drawn(areas: Sequence[charts.Area]) -> list[charts.Area]:
@@ -204,8 +197,8 @@ def _of_sample(found: Sample) -> Iterator[tuple[str, str]]:
     if found.nonfinite:
         yield "not finite", f"{found.nonfinite:,}"
     all_of = found.sampled == found.elements
-    whole = f"all {_human(found.elements)}" if all_of else _human(found.elements)
-    yield "values", whole if all_of else f"{_human(found.sampled)} of {whole}"
+    whole = f"all {short_count(found.elements)}" if all_of else short_count(found.elements)
+    yield "values", whole if all_of else f"{short_count(found.sampled)} of {whole}"
 
 
 def provenance(model: Description) -> Iterator[tuple[str, str]]:

@@ -29,6 +29,7 @@ from store.text import count, printable, size
 _SHOWN: Final = 20
 _KEYS: Final = 8
 _BAR: Final = 16
+_ONE_DIGIT: Final = 10
 
 
 def diff_lines(
@@ -211,7 +212,9 @@ def _more(number: int) -> Iterator[str]:
 
 
 def _percent(share: float) -> str:
-    return f"{digits(100 * share)}%"
+    # As many digits in each row: 7.90 below 7.88.
+    hundredths = 100 * share
+    return f"{hundredths:.2f}%" if 1 <= hundredths < _ONE_DIGIT else f"{digits(hundredths)}%"
 
 
 def _how_far(one: TensorDifference) -> tuple[float, str]:

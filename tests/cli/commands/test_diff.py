@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 
 import pytest
@@ -75,6 +76,9 @@ def test_a_quantized_model_says_what_it_lost(both):
     assert "tensors: 6 the same, 15 in another type" in text
     assert "mlp                6    BF16 98 KB     int4 20 KB, int8 17 KB" in text
     assert "model.layers.1.self_attn.v_proj.weight    BF16    int4     7.97%      21.98" in text
+    shares = [word for word in text.split() if re.fullmatch(r"[1-9]\.\d*%", word)]
+    assert [one for one in shares if not re.fullmatch(r"\d\.\d\d%", one)] == []
+    assert any(one.endswith("0%") for one in shares)
 
 
 def test_a_fine_tune_says_which_layers_moved(filled, tmp_path):
