@@ -27,7 +27,8 @@ def imatrix_lines(output: Path, sequences: Sequences, measured: Measured) -> Ite
         f"{count(sequences.tokens, 'token')} in {count(len(sequences.ids), 'sequence')}"
     )
     if measured.unused:
-        yield f"never reached: {measured.unused:,} experts or other matrices of stacks"
+        what = "expert or other matrix" if measured.unused == 1 else "experts or other matrices"
+        yield f"never reached: {measured.unused:,} {what} of stacks"
     if measured.left_out:
         names = ", ".join(map(printable, measured.left_out[:_SHOWN]))
         more = len(measured.left_out) - _SHOWN

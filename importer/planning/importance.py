@@ -246,9 +246,11 @@ def notes_of(found: Weighed) -> Iterator[str]:
             f"{shown}{rest}"
         )
     if found.unused:
+        is_one = found.unused == 1
+        what = "expert or matrix: its" if is_one else "experts or matrices: their"
         yield (
-            f"the texts of the importance matrix never reached {found.unused:,} experts or "
-            "matrices: their columns count alike"
+            f"the texts of the importance matrix never reached {found.unused:,} {what} "
+            "columns count alike"
         )
 
 

@@ -5,13 +5,15 @@
 DIR are checkpoints. Sizes are between 4.5 and 8 bits for each weight that is chosen, evenly
 spread; each is planned as `create --target-size` does. Beside what is left stands the step: the
 largest number of bytes that divides the data of every type of every tensor, so that below it
-only headers and rules differ. Ends with 1 where a size is exceeded; what is left of a model of
-some kilobytes does not fail it.
+only headers and rules differ. Where more is left than the goal, the bytes that a better choice
+lacks are looked for by halving: whether room was wasted, or the model has no choice in between.
+Ends with 1 where a size is exceeded; what is left of a model of kilobytes does not fail it.
 """
 
 from __future__ import annotations
 
 import argparse
+import bisect
 import math
 import statistics
 import sys
@@ -33,6 +35,8 @@ from store import ModelName, Store
 GOAL: Final = 1e-3
 """Of the size, that may be left."""
 BITS: Final = (4.5, 8.0)
+MOST: Final = 1024
+"""Bytes more that are tried: several times what the data of types differ by."""
 
 
 class Met(NamedTuple):
@@ -42,11 +46,13 @@ class Met(NamedTuple):
         left: bytes, of the size.
         share: of the size.
         above: the expected error, of the bound that the plan tells, less 1.
+        lacking: bytes that the size is too small for a better choice; 0 where little is left.
     """
 
     left: int
     share: float
     above: float
+    lacking: int
 
 
 def planned(source: Path, store: Store, nbytes: int | None, bits: str | None) -> Allocation:
@@ -58,6 +64,15 @@ def planned(source: Path, store: Store, nbytes: int | None, bits: str | None) ->
     found = plan_import(request, store).allocation
     assert found is not None
     return found
+
+
+def lacking(source: Path, store: Store, size: int, error: float) -> int:
+    """Return how many bytes more give less than an error, of at most `MOST`."""
+
+    def is_better(more: int) -> bool:
+        return planned(source, store, size + more, None).point.error < error
+
+    return 1 + bisect.bisect_left(range(1, MOST), x=True, key=is_better)
 
 
 def main() -> int:
@@ -78,13 +93,11 @@ def main() -> int:
                 size = low + (high - low) * number // max(options.targets - 1, 1)
                 one = planned(source, store, size, None)
                 steps |= {chosen.nbytes for chosen in one.chosen}
-                found.append(
-                    Met(
-                        size - one.used,
-                        (size - one.used) / size,
-                        one.point.error / one.bound - 1,
-                    )
-                )
+                left, more = size - one.used, 0
+                if left > GOAL * size:
+                    more = lacking(source, store, size, one.point.error)
+                above = one.point.error / one.bound - 1
+                found.append(Met(left, left / size, above, more))
         step = math.gcd(*steps)
         own = sum(one.left < 0 for one in found)
         shares = [one.share for one in found]
@@ -99,6 +112,14 @@ def main() -> int:
         print(f"| {source.name} | {' | '.join(cells)} |", flush=True)
         met = sum(share <= GOAL for share in shares)
         print(f"{met} of {len(found)} leave no more than {GOAL:.1%}", flush=True)
+        rest = [one for one in found if one.share > GOAL]
+        if rest:
+            needs = [one.lacking for one in rest]
+            print(
+                f"the others lack {min(needs)} to {max(needs)} bytes for a better choice, "
+                f"the median {statistics.median(needs):g}",
+                flush=True,
+            )
         over += own
     return int(over > 0)
 

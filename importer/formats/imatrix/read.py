@@ -117,7 +117,7 @@ def _read_entries(where: str, size: int, read: ReadRange) -> ImportanceMatrix:
     stream = Stream(read, size, where)
     count = stream.number("i") if size >= FLOAT else 0
     if not 0 < count <= min(limits.TENSORS_PER_FILE, stream.left // _LEAST):
-        what = content_of(read(0, min(_HEAD, size))) or f"a file that says `{count}` entries"
+        what = content_of(read(0, min(_HEAD, size))) or f"a file that claims {count:,} entries"
         malformed(where, f"it is {what}, expected an importance matrix", "E_IMATRIX_CONTENT")
     entries = _Entries(where)
     for number in range(count):

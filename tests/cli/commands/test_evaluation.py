@@ -91,8 +91,14 @@ def test_what_was_not_measured_is_told(tmp_path):
     told = "\n".join(imatrix_lines(tmp_path, sequences, Measured(3, 2, ("a.weight",), 1)))
 
     assert "went on after 1 sequence" in told
-    assert "never reached: 2" in told
+    assert "never reached: 2 experts" in told
     assert "a.weight" in told
+
+
+def test_one_matrix_that_was_not_reached_is_told_as_one(tmp_path):
+    told = imatrix_lines(tmp_path, Sequences(((1, 2),), 2), Measured(3, 1, (), 0))
+
+    assert "never reached: 1 expert or other matrix of stacks" in told
 
 
 EXPERTS = {f"model.layers.0.mlp.experts.{n}.up_proj.weight" for n in range(3)}

@@ -180,6 +180,16 @@ def test_each_expert_has_its_own(store, tmp_path, experts):
     run("verify", "--source", MOE, "b", store=store).succeeded()
 
 
+def test_one_weight_that_was_not_reached_is_told_as_one(store, importance, tmp_path):
+    path = tmp_path / "zero.safetensors"
+    save_file(importance | {DOWN: np.zeros_like(importance[DOWN])}, path)
+
+    outcome = create(store, "m", LLAMA, path, "--json").succeeded()
+
+    told = "never reached 1 expert or matrix: its columns count alike"
+    assert any(told in text for text in outcome.document["warnings"])
+
+
 def test_a_matrix_is_no_part_of_a_model_that_is_made_without_it(store, matrices):
     create(store, "m", LLAMA, matrices[0]).succeeded()
 
