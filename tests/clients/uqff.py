@@ -14,6 +14,8 @@ MOE = models.EXPERTS | {"moe_intermediate_size": 256}
 DEEPSEEK = models.DEEPSEEK | models.MLA | {"moe_intermediate_size": 256}
 GROUPED = {"scoring_func": "sigmoid", "topk_method": "noaux_tc", "moe_layer_freq": 1}
 GREEDY = {"scoring_func": "softmax", "topk_method": "greedy", "moe_layer_freq": 1}
+NUMBERS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+"""Where a class has larger ones than the vocabulary, for which mistral.rs looks there."""
 CONV = {"layer_types": ["conv", "full_attention"]}
 
 ARCHITECTURES = {
@@ -25,11 +27,11 @@ ARCHITECTURES = {
     "gemma": ("GemmaConfig", models.HEAD, ROPE),
     "gemma2": ("Gemma2Config", models.HEAD | {"query_pre_attn_scalar": 64}, ROPE),
     "phi": ("PhiConfig", {}, HALF),
-    "phi3": ("Phi3Config", {"pad_token_id": 0}, ROPE),
-    "starcoder2": ("Starcoder2Config", {}, ROPE),
-    "smollm3": ("SmolLM3Config", {"pad_token_id": 0}, ROPE),
+    "phi3": ("Phi3Config", NUMBERS, ROPE),
+    "starcoder2": ("Starcoder2Config", NUMBERS, ROPE),
+    "smollm3": ("SmolLM3Config", NUMBERS, ROPE),
     "hunyuan_v1_dense": ("HunYuanDenseV1Config", models.HEAD, ROPE),
-    "lfm2": ("Lfm2Config", CONV, ROPE),
+    "lfm2": ("Lfm2Config", CONV | {"max_position_embeddings": 1024}, ROPE),
     "lfm2_moe": ("Lfm2MoeConfig", MOE | CONV | {"num_dense_layers": 1}, ROPE),
     "mixtral": ("MixtralConfig", {"num_local_experts": 4}, ROPE),
     "qwen3_moe": (

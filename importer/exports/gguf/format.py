@@ -16,7 +16,7 @@ from importer.exports.gguf.architectures import Architecture, architecture_of
 from importer.exports.gguf.documents import Documents
 from importer.exports.gguf.file import Content, Typed, mxfp4_moved
 from importer.exports.gguf.hparams import Hparams
-from importer.exports.gguf.losses import rounded, unseen, unused
+from importer.exports.gguf.losses import behind, rounded, unseen, unused
 from importer.exports.gguf.mixing import facts_of, fallen_back, mixed, moved_last
 from importer.exports.gguf.numbers import numbers_of
 from importer.exports.gguf.parameters import Metadata, Parameters
@@ -44,6 +44,7 @@ from importer.formats.imatrix.matrix import ImportanceMatrix
 from importer.planning.plan import Plan
 from importer.recipes.options import QuantizeOptions, parse_options
 from importer.sources.classification import SourceKind
+from importer.sources.document import Document
 from importer.sources.imatrix import read_imatrix
 from importer.sources.roles import LeftOut
 from importer.sources.tensor import SourceTensor
@@ -88,11 +89,9 @@ class Gguf:
         config = inventory.configs[""]
         architecture = architecture_of(plan.classification.architecture)
         documents = Documents(inventory)
-        hparams = Hparams(config, {**architecture.fixed, **pooling_of(documents)})
-        hparams.add_blocks(architecture.further)
-        if architecture.skips_padding:
-            hparams.skip_padding()
-        every = ordered(list(_sources(plan)))
+        hparams = _hparams(config, architecture, documents)
+        of_all = ordered(list(_sources(plan)))
+        every = [one for one in of_all if not one.component]
         sources = list(_taken(every, architecture))
         seeing = [one for one in every if not is_of_text(one.own_name)]
         tensors = list(as_blocks(_tensors(architecture, hparams, sources), word))
@@ -121,7 +120,8 @@ class Gguf:
             typed = mixed(typed, word, facts_of(metadata), matrix)
             metadata = moved_last(metadata, word) | keys_of(matrix)
         model = Content(f"{asked.name}.gguf", metadata, typed)
-        lossy = () if word else tuple(rounded(typed))  # who asks for a type asks for its values
+        losses = () if word else rounded(typed)  # who asks for a type asks for its values
+        lossy = (*losses, *behind([one for one in of_all if one.component]))
         of_text = (one for one in every if is_of_text(one.own_name))
         others = []
         if asked.projector:
@@ -214,10 +214,20 @@ def _usual_float(sources: Sequence[SourceTensor]) -> FileType:
     return FILE_TYPES[found]
 
 
+def _hparams(config: Document, architecture: Architecture, documents: Documents) -> Hparams:
+    """Return what a configuration says of a class, its blocks and positions counted."""
+    hparams = Hparams(config, {**architecture.fixed, **pooling_of(documents)})
+    hparams.add_blocks(architecture.further)
+    if architecture.skips_padding:
+        hparams.skip_padding()
+    return hparams
+
+
 def _check_kind(plan: Plan) -> None:
     kind = plan.classification.kind
-    of_text = {one.sources[0].component for one in plan.tensors} == {""}
-    if kind not in {SourceKind.MODEL, SourceKind.SENTENCE} or not of_text:
+    components = {one.sources[0].component for one in plan.tensors}
+    is_text = "" in components if kind is SourceKind.SENTENCE else components == {""}
+    if kind not in {SourceKind.MODEL, SourceKind.SENTENCE} or not is_text:
         raise UnsupportedError(
             f"`gguf` has no place for {kind.noun}, expected a language model "
             "or one of embeddings",

@@ -22,6 +22,13 @@ def unseen(sources: Sequence[SourceTensor]) -> Iterator[str]:
         yield f"{count(len(sources), 'tensor')} are not of the text model, as `{name}`"
 
 
+def behind(sources: Sequence[SourceTensor]) -> Iterator[str]:
+    """Yield what a file lacks of a sentence model whose vectors go through further layers."""
+    if sources:
+        name = printable(sources[0].name, _NAME)
+        yield f"{count(len(sources), 'tensor')} of layers behind the pooling, as `{name}`"
+
+
 def rounded(typed: Sequence[Typed]) -> Iterator[str]:
     """Yield which tensors get a type that does not hold all values of their own."""
     found = Counter(

@@ -42,6 +42,7 @@ _LFM2 = {
 }
 _INSIDE = {**BASE, "model_type": "mistral", "head_dim": NARROW, "rope_theta": 1000000.0}
 _GEMMA = {"head_dim": NARROW, "sliding_window": 16, "use_bidirectional_attention": True}
+_DENSE = {"idx": 2, "name": "2", "path": "2_Dense", "type": "models.Dense"}
 _DISTIL = {"dim": WIDE, "hidden_dim": INNER, "n_heads": 2, "n_layers": 2}
 _XLM = {"pad_token_id": 1, "type_vocab_size": 1, "layer_norm_eps": 1e-05}
 MODELS = {
@@ -88,6 +89,12 @@ def checkpoint(directory, name):
         files["modules.json"] = json.dumps([module]).encode()
         told = {"word_embedding_dimension": WIDE, f"pooling_mode_{pooling}": True}
         files["1_Pooling/config.json"] = json.dumps(told).encode()
+    if name == "embedding-gemma":
+        inside = {"linear.weight": ("F32", (2 * WIDE, WIDE))}
+        files["modules.json"] = json.dumps([module, {**module, **_DENSE}]).encode()
+        told = {"in_features": WIDE, "out_features": 2 * WIDE}
+        files["2_Dense/config.json"] = json.dumps(told).encode()
+        files["2_Dense/model.safetensors"] = safetensors(inside)
     write(directory, {**files, "model.safetensors": safetensors(tensors)})
     return directory
 

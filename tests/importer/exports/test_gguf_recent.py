@@ -29,6 +29,14 @@ def test_how_tokens_become_one_vector_is_a_key(tmp_path, name, key, number):
     assert told(tmp_path / "out.gguf")[key] == number
 
 
+def test_layers_behind_the_pooling_are_told_to_be_lost(tmp_path):
+    source = checkpoint(tmp_path / "in", "embedding-gemma")
+
+    write = export(None, tmp_path / "out.gguf", "gguf", source=source)
+
+    assert write.lossy == ("1 tensor of layers behind the pooling, as `2_Dense/linear.weight`",)
+
+
 def test_a_block_that_predicts_a_further_token_is_counted_where_there_is_one(tmp_path):
     source = checkpoint(tmp_path / "in", "glm4-lite")
     export(None, tmp_path / "with.gguf", "gguf", source=source)
