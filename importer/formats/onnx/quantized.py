@@ -48,8 +48,19 @@ _UNREAD: Final = {
     f"{_MS}QMoE": (2, 5, 8),
     f"{_MS}DynamicQuantizeLSTM": (1, 2),
     f"{_MS}QEmbedLayerNormalization": (2, 3, 4),
+    f"{_MS}GemmFloat8": (1,),
+    f"{_MS}MatMulBlockQuantizedFp4Weight": (1,),
+    f"{_MS}MatMulBlockQuantizedFp8Weight": (1,),
+    f"{_MS}MatMulNBitsMlp": (3, 6),
+    f"{_MS}MatMulNBitsQLoRA": (1, 3, 5),
+    f"{_MS}MatMulNBitsQkv": (3, 6, 9),
+    f"{_MS}MatMulPacked": (1,),
+    f"{_MS}QOrderedAttention": (5, 6, 7),
+    f"{_MS}QOrderedLongformerAttention": (2, 8),
+    f"{_MS}QOrderedMatMul": (2,),
 }
 """Which inputs of other operators are quantized weights."""
+_FLOATS: Final = frozenset({"FLOAT", "FLOAT16", "BFLOAT16", "DOUBLE"})
 _STEPS: Final = frozenset({"Cast", "Mul", "Gather"})
 OPS: Final = frozenset(
     {N_BITS, _LOOKUP, *_DEQUANTIZE, *_OPERATORS, *_INTEGER, *_UNREAD, *_STEPS}
@@ -148,7 +159,8 @@ class _Graph:
     def weights(self, node: Node) -> Iterator[Quantized]:
         """Yield what a node says about weights whose values are in the file."""
         for number in _UNREAD.get(node.op, ()):
-            if (codes := self._input(node, number)) is not None:
+            codes = self._input(node, number)
+            if codes is not None and codes.kind.name not in _FLOATS:
                 yield Unread(codes, node.op)
         if (found := self._weight(node)) is not None:
             yield found
@@ -203,6 +215,9 @@ class _Graph:
         codes, scale = self._input(node, 0), self._input(node, 2)
         axis, block = node.ints.get("quantize_axis", 1), node.ints.get("block_size", 128)
         if codes is None or codes.kind.name != "UINT8":
+            sides = codes.shape if codes is not None and block == 0 else ()
+            if -len(sides) <= axis < len(sides):
+                block = sides[axis]
             return self._linear(node, codes, scale, _Place(3, axis, block))
         # Packed in bytes, it has the layout of MatMulNBits where blocks are full.
         bits = node.ints.get("bits", 4)

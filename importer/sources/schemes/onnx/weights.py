@@ -100,12 +100,8 @@ def join_blocks(found: Blocks, tensors: Tensors, where: str) -> SourceTensor | s
     bits = ints.get("bits", 4)
     if not (0 < rows < _HALF and 0 < columns < _HALF and _is_power(block)):
         _bad(where, codes, f"has K={columns}, N={rows}, block_size={block}")
-    if bits not in _BITS:
-        return f"codes of {bits} bits are not decoded"
-    if codes.kind.name != "UINT8" or scale.kind.name not in _SCALES:
-        return f"codes of {codes.kind.name} with scales of {scale.kind.name} are not decoded"
-    if zero is not None and zero.kind.name not in {"UINT8", *_SCALES}:
-        return f"zero points of {zero.kind.name} are not decoded"
+    if why := _why_unread(found, ints):
+        return why
     if groups is not None and groups.kind.name != "INT32":
         _bad(where, codes, f"has g_idx of {groups.kind.name}, expected INT32")
     is_packed = zero is not None and zero.kind.name == "UINT8"
@@ -130,6 +126,20 @@ def join_blocks(found: Blocks, tensors: Tensors, where: str) -> SourceTensor | s
             _bad(where, one, f"is {list(one.shape)}, expected {list(shape)} for K={columns}")
     arrays = tuple(array for part in parts for array in part.arrays)
     return SourceTensor(parts[0].name, (rows, columns), arrays, decoder, parts[0].component)
+
+
+def _why_unread(found: Blocks, ints: Mapping[str, int]) -> str | None:
+    """Return why codes are not decoded, as far as their types and attributes tell."""
+    codes, scale, zero, bits = found.codes, found.scale, found.zero, ints.get("bits", 4)
+    if layout := ints.get("weight_prepacked"):
+        return f"its codes are in the order of a GPU's kernel (weight_prepacked={layout})"
+    if bits not in _BITS:
+        return f"codes of {bits} bits are not decoded"
+    if codes.kind.name != "UINT8" or scale.kind.name not in _SCALES:
+        return f"codes of {codes.kind.name} with scales of {scale.kind.name} are not decoded"
+    if zero is not None and zero.kind.name not in {"UINT8", *_SCALES}:
+        return f"zero points of {zero.kind.name} are not decoded"
+    return None
 
 
 def _count(shape: tuple[int, ...]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 
 FLOAT, UINT8, INT8, INT32, INT64, TEXT, BOOL, UINT4, INT4 = 1, 2, 3, 6, 7, 8, 9, 21, 22
+FLOAT8E4M3FN = 17
 FIXED_64, LENGTH, FIXED_32 = 1, 2, 5
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 
+import numpy as np
 import pytest
 
 from importer.models.provenance import provenance_of
@@ -20,6 +21,7 @@ from store.tensorfile import encode_header
 from store.verify import verify
 from tests.importer.builders import REPOSITORY, blobs, create, safetensors, write
 from tests.importer.formats.onnx.builders import (
+    FLOAT8E4M3FN,
     INT4,
     INT32,
     UINT4,
@@ -32,6 +34,7 @@ from tests.importer.formats.onnx.builders import (
     packed,
     tensor,
 )
+from tests.importer.formats.onnx.values import values as decoded
 
 FIXTURES = REPOSITORY / "fixtures" / "onnx"
 NAME = ModelName.parse("m")
@@ -181,16 +184,66 @@ def test_one_array_of_several_weights_is_kept_once(store, tmp_path):
     assert [one.name for one in plan(store, path, "bf16").tensors] == ["a", "b"]
 
 
-def test_a_weight_that_is_not_decoded_is_refused_by_name(tmp_path):
-    nodes = [node("MatMulBnb4", ("x", "q", "m"), ("y",), (), "com.microsoft")]
+@pytest.mark.parametrize(
+    ("op", "place"),
+    [
+        *(("MatMulBnb4", 1), ("MatMulFpQ4", 1), ("MatMulPacked", 1), ("GemmFloat8", 1)),
+        *(("MatMulBlockQuantizedFp4Weight", 1), ("MatMulBlockQuantizedFp8Weight", 1)),
+        *(("MatMulNBitsMlp", 3), ("MatMulNBitsMlp", 6), ("MatMulNBitsQLoRA", 1)),
+        *(("MatMulNBitsQkv", 3), ("MatMulNBitsQkv", 6), ("MatMulNBitsQkv", 9)),
+        *(("QMoE", 2), ("QMoE", 5), ("QOrderedMatMul", 2), ("QOrderedAttention", 7)),
+        *(("QOrderedLongformerAttention", 2), ("QOrderedLongformerAttention", 8)),
+    ],
+)
+def test_a_weight_that_is_not_decoded_is_refused_by_name(tmp_path, op, place):
+    names = [f"x{number}" for number in range(place)]
+    nodes = [node(op, (*names, "q", "m"), ("y",), (), "com.microsoft")]
     path = tmp_path / "x.onnx"
     path.write_bytes(model(tensor("q", UINT8, (64,), raw(64)), tensor("m"), nodes=nodes))
 
-    why = "weights of com.microsoft.MatMulBnb4 are not decoded"
+    why = f"weights of com.microsoft.{op} are not decoded"
     with pytest.raises(UnsupportedError, match=f"`q` is not decoded: {why}") as caught:
         read_inventory(path)
 
     assert (caught.value.code, caught.value.exit_code) == ("E_QUANT_FORMAT", 4)
+
+
+def test_a_float_of_a_node_that_also_takes_codes_is_a_tensor(tmp_path):
+    nodes = [node("GemmFloat8", ("x", "w"), ("y",), (), "com.microsoft")]
+    path = tmp_path / "x.onnx"
+    path.write_bytes(model(tensor("w"), nodes=nodes))
+
+    assert [one.name for one in read_inventory(path).tensors] == ["w"]
+
+
+@pytest.mark.parametrize("layout", [1, 2])
+def test_codes_in_the_layout_of_a_gpu_are_refused_by_name(tmp_path, layout):
+    path = tmp_path / "x.onnx"
+    facts = {"K": 64, "N": 8, "bits": 4, "block_size": 32, "weight_prepacked": layout}
+    path.write_bytes(n_bits(**facts))
+
+    why = f"`q_Q4` is not decoded: .*weight_prepacked={layout}"
+    with pytest.raises(UnsupportedError, match=why) as caught:
+        read_inventory(path)
+
+    assert (caught.value.code, caught.value.exit_code) == ("E_QUANT_FORMAT", 4)
+
+
+@pytest.mark.parametrize(("axis", "sides"), [(1, (8, 1)), (-1, (8, 1)), (0, (1, 8))])
+def test_a_block_of_0_is_a_whole_row_of_a_table_in_fp8(tmp_path, axis, sides):
+    """A square table: scales of rows and of columns are as many."""
+    scales = np.arange(1, 9, dtype="<f4").reshape(sides)
+    values = tensor("s", 1, sides, field(9, scales.tobytes()))
+    table = tensor("q", FLOAT8E4M3FN, (8, 8), field(9, bytes([0x38] * 64)))  # ones
+    facts = ints(quantize_axis=axis, block_size=0)
+    lookup = node("GatherBlockQuantized", ("q", "i", "s"), ("y",), facts, "com.microsoft")
+    path = tmp_path / "x.onnx"
+    path.write_bytes(model(table, values, nodes=[lookup]))
+
+    (found,) = read_inventory(path).tensors
+
+    expected = np.broadcast_to(scales, (8, 8)).tobytes()
+    assert decoded(found, 1 << 10) == expected
 
 
 def test_two_readings_of_one_weight_are_none(tmp_path):
