@@ -13,6 +13,7 @@ ACTIVATIONS: Final = (
     *(f".{what}_zero_point" for what in ("input", "output", "k", "v", "q")),
     *(".activation_scale", ".input_scale_ub", ".qscale_act", ".scale_input"),
     "_proj_input_scale",  # of stacked experts
+    ".weight_scale_2",  # of integers (W4A8_AWQ); that of NVFP4 is a part of its weight
 )
 """Names of what quantized models scale activations and their caches with."""
 

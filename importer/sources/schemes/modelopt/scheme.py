@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # `show` recognizes schemes, and starts quickly
 
 _SCALE: Final = "weight_scale"
 _SECOND: Final = "weight_scale_2"
+_ROUNDED: Final = "W4A8_AWQ"
 _PACKED: Final = ("U8", "I8")
 _INPUTS: Final = "pre_quant_scale"
 _LOW_RANK: Final = ("svdquant_lora_a", "svdquant_lora_b")
@@ -109,7 +110,9 @@ class ModelOpt:
         from importer.sources.schemes.parts import contradict, told  # noqa: PLC0415
 
         weight, scale = arrays
-        second = parts.get(base + _SECOND)
+        # Of integers it is what their products are rounded to FP8 with: not of their values.
+        is_rounded = algorithm is not None and algorithm.name.upper() == _ROUNDED
+        second = None if is_rounded else parts.get(base + _SECOND)
         inputs = parts.get(base + _INPUTS)
         if algorithm is not None and not algorithm.is_quantized:
             contradict(weight, f"has {told(scale)}, and {algorithm} is not quantized")
