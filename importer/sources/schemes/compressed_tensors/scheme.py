@@ -113,16 +113,17 @@ class CompressedTensors:
 
 
 def _leave_all(parts: Parts, transform: str) -> None:
-    """Leave what is quantized as it is: the weights are not those of the model."""
+    """Leave weights as they are, quantized or not: they are not those of the model."""
     from store.text import printable  # noqa: PLC0415 - as above
 
-    for stem, _, scale in list(parts.ending(_SCALE)):
-        weight = parts.get(stem + _PACKED) or parts.get(stem + _WEIGHT)
-        parts.leave(
-            weight or scale,
-            "config.json's `transform_config` multiplies inputs or outputs by a matrix when "
-            f"the model runs (`{printable(transform)}`)",
-        )
+    why = (
+        "config.json's `transform_config` multiplies inputs or outputs by a matrix when the "
+        f"model runs (`{printable(transform)}`)"
+    )
+    for stem, _, weight in list(parts.ending(_PACKED, _WEIGHT)):
+        # The matrix itself is `X.<transform>_input.weight`.
+        if len(weight.shape) > 1 and not stem.endswith(("_input", "_output")):
+            parts.leave(weight, why)
 
 
 def _module(stem: str, array: SourceTensor) -> str:

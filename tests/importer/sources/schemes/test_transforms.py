@@ -27,6 +27,16 @@ def test_weights_that_need_turned_inputs_are_refused_by_name(tmp_path, place, te
     assert (caught.value.code, caught.value.exit_code) == ("E_QUANT_FORMAT", 4)
 
 
+def test_a_model_that_is_not_quantized_but_turned_is_refused_too(tmp_path):
+    """As compressed-tensors saves it: with the matrix beside each layer."""
+    tensors = {"a.R4_input.weight": ("BF16", (64, 64)), "a.weight": ("BF16", (4, 64))}
+    said = {"quant_method": "compressed-tensors", "config_groups": {}}
+    made = source(tmp_path / "s", tensors, said | {"transform_config": turned("input")})
+
+    with pytest.raises(UnsupportedError, match=r"`a.weight` .*`transform_config` .*`R4`"):
+        read_inventory(made)
+
+
 @pytest.mark.parametrize(
     "transform",
     [
