@@ -39,10 +39,11 @@ class DequantizeLinear:
     Attributes:
         codes: of integers or of floats of 4 or 8 bits.
         kind: what people call the codes, such as `int8`.
-        scale: of F32, F16 or BF16, which the values are, too.
+        scale: of F32, F16 or BF16, which the values are, too, unless it is said otherwise.
         zero: of codes like `codes`, as many as scales; None for 0.
         axis: that scales are along; None for one scale.
         block: elements along the axis that have a scale, or 0 for 1.
+        output: the dtype of the values, or empty.
     """
 
     codes: Decoder
@@ -51,14 +52,15 @@ class DequantizeLinear:
     zero: Decoder | None = None
     axis: int | None = None
     block: int = 0
+    output: str = ""
 
     def __str__(self) -> str:
         return f"QDQ {self.kind}/{self.block}" if self.block else f"QDQ {self.kind}"
 
     @property
     def value_dtype(self) -> str:
-        """The dtype of the scales."""
-        return self.scale.value_dtype
+        """The dtype that is asked for, or that of the scales."""
+        return self.output or self.scale.value_dtype
 
     def scale_shape(self, shape: Shape) -> Shape:
         """Return the shape of scales and zero points of a tensor."""

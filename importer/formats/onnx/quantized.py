@@ -75,6 +75,7 @@ class Linear(NamedTuple):
         zero: the code of zero, or None for 0.
         axis: that scales and zero points are along; may be negative.
         block: elements along the axis that have one scale, or 0 for one.
+        output: the number of the type of the values, or 0 for that of the scales.
     """
 
     codes: Tensor
@@ -82,6 +83,7 @@ class Linear(NamedTuple):
     zero: Tensor | None
     axis: int
     block: int
+    output: int = 0
 
 
 class Blocks(NamedTuple):
@@ -200,7 +202,8 @@ class _Graph:
             # Rows of a table are looked up first; one scale for all is that of the table.
             codes = self._input(maker, 0) if scale.elements == 1 else None
         axis, block = node.ints.get("axis", 1), node.ints.get("block_size", 0)
-        return self._linear(node, codes, scale, _Place(2, axis, block))
+        found = self._linear(node, codes, scale, _Place(2, axis, block))
+        return found and found._replace(output=node.ints.get("output_dtype", 0))
 
     def _blocks(self, node: Node) -> Blocks | None:
         codes, scale = self._input(node, 1), self._input(node, 2)

@@ -31,6 +31,8 @@ _KINDS: Final = {
 }
 """The types of codes that DequantizeLinear takes."""
 _SCALES: Final = frozenset({"FLOAT", "FLOAT16", "BFLOAT16"})
+_OUTPUTS: Final = {0: "", 1: "F32", 10: "F16", 16: "BF16"}
+"""The dtypes of values by ONNX's numbers; 0 is not said."""
 _LEAST_BLOCK: Final = 16
 _BITS: Final = (2, 4, 8)
 _CHOSEN_BITS: Final = 4
@@ -50,6 +52,8 @@ def join_linear(found: Linear, tensors: Tensors, where: str) -> SourceTensor | s
         return f"codes of {codes.kind.name} are not decoded"
     if scale.kind.name not in _SCALES:
         return f"scales of {scale.kind.name} are not decoded"
+    if found.output not in _OUTPUTS:
+        return f"values of another type are not decoded (output_dtype={found.output})"
     if zero is not None and zero.kind is not codes.kind:
         _bad(where, codes, f"is {codes.kind.name}, its zero point {zero.kind.name}")
     if zero is not None and zero.shape != scale.shape and zero.elements != scale.elements:
@@ -61,7 +65,11 @@ def join_linear(found: Linear, tensors: Tensors, where: str) -> SourceTensor | s
     kinds = _KINDS[codes.kind.name]
     parts = [tensors[one.name] for one in (codes, scale, zero) if one is not None]
     decoder = DequantizeLinear(
-        parts[0].decoder, kinds, parts[1].decoder, None if zero is None else parts[2].decoder
+        parts[0].decoder,
+        kinds,
+        parts[1].decoder,
+        None if zero is None else parts[2].decoder,
+        output=_OUTPUTS[found.output],
     )
     if scale.elements != 1 or found.block:
         axis = found.axis + (len(codes.shape) if found.axis < 0 else 0)

@@ -70,7 +70,22 @@ def test_values_are_those_of_onnx(tmp_path, kind, case):
             assert np.array_equal(ours, expected)
 
 
-def made(kind, case, scale, *, has_zero):
+@pytest.mark.parametrize("scale", [np.float32, np.float16])
+@pytest.mark.parametrize("output", [np.float32, np.float16])
+def test_values_have_the_dtype_that_the_node_names(tmp_path, scale, output):
+    model = made(TensorProto.INT8, AXES["rows"], scale, has_zero=True, output=output)
+    expected = ReferenceEvaluator(model).run(None, {})[0]
+    onnx.save(model, tmp_path / "model.onnx")
+
+    (found,) = read_inventory(tmp_path / "model.onnx").tensors
+    ours = np.frombuffer(values(found, 64), output).reshape(found.shape)
+
+    assert found.dtype == {np.float32: "F32", np.float16: "F16"}[output]
+    assert expected.dtype == output
+    assert np.array_equal(ours, expected)
+
+
+def made(kind, case, scale, *, has_zero, output=None):
     """A model of one weight, or None where its zero points would not fill bytes."""
     shape, axis, block = case
     dtype, (low, high) = helper.tensor_dtype_to_np_dtype(kind), RANGES[kind]
@@ -87,8 +102,9 @@ def made(kind, case, scale, *, has_zero):
         arrays["z"] = np.asarray(codes).astype(dtype)
     placed = {} if axis is None else {"axis": axis}
     placed |= {"block_size": block} if block else {}
+    out = TensorProto.FLOAT if (output or scale) is np.float32 else TensorProto.FLOAT16
+    placed |= {"output_dtype": out} if output else {}
     node = helper.make_node("DequantizeLinear", list(arrays), ["y"], **placed)
-    out = TensorProto.FLOAT if scale is np.float32 else TensorProto.FLOAT16
     graph = helper.make_graph(
         [node],
         "g",

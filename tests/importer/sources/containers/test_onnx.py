@@ -216,6 +216,14 @@ def test_a_float_of_a_node_that_also_takes_codes_is_a_tensor(tmp_path):
     assert [one.name for one in read_inventory(path).tensors] == ["w"]
 
 
+def test_values_of_another_type_than_floats_are_refused_by_name(tmp_path):
+    path = tmp_path / "x.onnx"
+    path.write_bytes(linear(Q8, S8, axis=1, output_dtype=11))
+
+    with pytest.raises(UnsupportedError, match=r"`q` is not decoded: .*output_dtype=11"):
+        read_inventory(path)
+
+
 @pytest.mark.parametrize("layout", [1, 2])
 def test_codes_in_the_layout_of_a_gpu_are_refused_by_name(tmp_path, layout):
     path = tmp_path / "x.onnx"
