@@ -34,6 +34,7 @@ from importer.sources.location import HubRepository, StoredModel
 from store import BlobRef, CommitOutcome, Digest, Layer, Manifest, MediaType, ModelName, Store
 from store.errors import UsageError
 from store.manifest import CONFIG_MEDIA_TYPE
+from store.origins import Origin
 from store.text import printable
 from store.writer import BlobsGoneError
 
@@ -184,7 +185,7 @@ def import_model(
             use = with_stops(use, plan.inventory.whole.family)
         say = functools.partial(put_noted, writer, made)
         layers += use_layers(say, plan.inventory.use, use)
-        origin = _origin(request, plan)
+        origin = Origin(_place_of(request, plan), documents[0])
         manifest = Manifest(Layer(CONFIG_MEDIA_TYPE, config.digest, config.size), tuple(layers))
         check_sources(store, writer, files, threads)
         request.check_name(store)
@@ -277,7 +278,7 @@ def _one_variant(source: HubRepository, asked: str | None) -> str | None:
     return asked or source.variant
 
 
-def _origin(request: ImportRequest, plan: Plan) -> Path | None:
+def _place_of(request: ImportRequest, plan: Plan) -> Path | None:
     source = request.source
     if plan.inventory.model is not None:
         return None  # the configuration tells which stored model it was

@@ -39,7 +39,7 @@ def set_name(
         writer: that has pinned its blobs.
         name: of the model.
         data: of the manifest.
-        origin: where the model came from, if that is to be noted.
+        origin: what the model came from, if that is to be noted.
 
     Raises:
         BlobsGoneError: blobs of it are not there; the name is as it was.

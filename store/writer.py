@@ -202,7 +202,7 @@ class Writer:
         Args:
             name: what to call it.
             manifest: whose blobs this writer has pinned.
-            origin: where the model came from, if that is to be noted.
+            origin: what the model came from, if that is to be noted.
 
         Raises:
             BlobsGoneError: a blob is no longer there; the name is as it was.
@@ -215,7 +215,7 @@ class Writer:
         del data  # 30 MB for 100 000 tensors
         partial_origin = self.partials.path(".origin")
         if origin is not None and not self._origins.has(digest, origin):
-            self._origins.write(partial_origin, origin)
+            self._origins.write(partial_origin, digest, origin)
         self.sync()
         with self._lock.shared():
             if origin is not None:
@@ -240,7 +240,7 @@ class Writer:
         Args:
             source: the model.
             target: its new name.
-            origin: where the model came from, if that is to be noted.
+            origin: what the model came from, if that is to be noted.
 
         Raises:
             BlobsGoneError: gc or another program has removed blobs of it; nothing was set.

@@ -243,15 +243,21 @@ def _check_reported(store: Path, reported: Mapping[str, str]) -> Iterator[str]:
 
 def _check_origins(store: Path, *, after_gc: bool) -> Iterator[str]:
     needed = {
-        f"sha256-{file_sha256(path)}"
+        f"sha256-{file_sha256(path)}": path
         for path, problem in _manifest_files(store / "manifests")
-        if after_gc and not problem
+        if not problem
     }
     for path in sorted((store / "origins").glob("*")):
         if stat.S_IMODE(path.lstat().st_mode) & 0o077:
             yield f"{_short(store, path)} can be read by others"
-        origin = path.read_bytes()
-        if not os.path.isabs(origin) and not origin.startswith(b"oci://"):
+        place, end, config = path.read_bytes().partition(b"\0")
+        if bool(end) != bool(config):
+            yield f"{_short(store, path)} ends before its configuration"
+        if config and path.name in needed:
+            digest = f"sha256:{hashlib.sha256(config).hexdigest()}".encode()
+            if digest not in needed[path.name].read_bytes():
+                yield f"{_short(store, path)} has another configuration than its model"
+        if not os.path.isabs(place) and not place.startswith(b"oci://") and (place or not end):
             yield f"{_short(store, path)} holds neither a path nor an address"
         if after_gc and path.name not in needed:
             yield f"{_short(store, path)} was left by gc: no manifest needs it"

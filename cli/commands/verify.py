@@ -246,4 +246,4 @@ def _repair_lines(done: Repair) -> Iterator[str]:
             yield printable(f"not repaired: {model.model}: {reason}", 2000)
         if len(model.reasons) > _REASONS:
             yield f"not repaired: {model.model}: {len(model.reasons) - _REASONS} more reasons"
-        yield printable(f"damaged: {model.model}, {advice(model.provenance)}", 2000)
+        yield printable(f"damaged: {model.model}, {advice(model)}", 2000)

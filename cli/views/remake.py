@@ -5,26 +5,47 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from importer.codecs.spec import Method
 from importer.models.provenance import Provenance
 from importer.recipes.recipe import Misaligned
 from importer.recipes.replay import RecipeOptions
 
+if TYPE_CHECKING:
+    from importer.verification.repair import Unrepaired
 
-def advice(made: Provenance) -> str:
+
+def advice(model: Unrepaired) -> str:
     """Return how to have a model again that could not be repaired."""
+    made, command = model.provenance, helping_command(model)
     if _is_fetched(made):
-        return f"fetch it again: {again_command(made)}"
+        return f"fetch it again: {command}"
+    if model.source_differs:
+        return f"name a good copy of its source: {command}"
     last = made.sources[-1] if made.sources else None
-    if isinstance(last, Path) and not last.exists():
-        return (
-            f"name where its source is now: ingot verify {made.name} --repair --source SOURCE"
-        )
     if last is None:
         again = "`ingot pull`, `ingot load`"
-        return f"bring it again as it came ({again}), or make it again: {again_command(made)}"
-    return f"make it again: {again_command(made)}"
+        return f"bring it again as it came ({again}), or make it again: {command}"
+    if made.is_recipe_lost:
+        return f"make it again with the options that it was made with: {command}"
+    if isinstance(last, Path) and not last.exists():
+        return f"name where its source is now: {_repair_command(made)}"
+    return f"make it again: {command}"
+
+
+def helping_command(model: Unrepaired) -> str:
+    """Return the line that the user types to have an unrepaired model again.
+
+    Never one that makes a model of a source that is not what it was: that could be damage.
+    """
+    made = model.provenance
+    differs = model.source_differs and not _is_fetched(made)
+    return _repair_command(made) if differs else again_command(made)
+
+
+def _repair_command(made: Provenance) -> str:
+    return f"ingot verify {made.name} --repair --source SOURCE"
 
 
 def again_command(made: Provenance) -> str:
@@ -49,13 +70,16 @@ def _is_fetched(made: Provenance) -> bool:
 def create_words(made: Provenance) -> list[str]:
     """Return the words of the command that makes a model again.
 
-    SOURCE stands for a source that nothing tells, and FILE for a recipe that was a file.
+    SOURCE stands for a source that nothing tells, FILE for a recipe that was a file, and
+    OPTIONS for those that are lost.
     """
     words = ["ingot", "create", str(made.name)]
     words.append(str(made.sources[-1]) if made.sources else "SOURCE")
     if made.record.variant is not None:
         words += ["--variant", made.record.variant]
-    if (options := made.options()) is not None:
+    if made.is_recipe_lost:
+        words.append("OPTIONS")
+    elif (options := made.options()) is not None:
         words += _flags(options)
     elif made.record.recipe is not None:
         words += ["--recipe", "FILE"]  # it cannot be read any more

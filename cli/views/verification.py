@@ -32,7 +32,7 @@ def verification_document(
             "bytes": comparison.nbytes,
         }
     if done is not None:
-        from cli.views.remake import again_command
+        from cli.views.remake import helping_command
 
         document |= {
             "repaired": [
@@ -48,7 +48,7 @@ def verification_document(
             "damaged": [
                 {
                     "model": model.model,
-                    "command": again_command(model.provenance),
+                    "command": helping_command(model),
                     "reasons": list(model.reasons),
                 }
                 for model in done.unrepaired

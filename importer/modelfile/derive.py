@@ -9,6 +9,7 @@ from importer.modelfile.layers import applied, configured
 from importer.request import Use
 from store import Digest, Layer, Manifest, ModelName, Store, limits
 from store.catalog import StoredManifest
+from store.origins import Origin
 from store.writer import Writer
 
 
@@ -51,7 +52,8 @@ def derive(
         while batch := list(itertools.islice(refs, _BATCH)):
             writer.reuse(batch)
         made = _manifest(store, writer, manifest, use)
-        done = writer.publish(name, made, store.origins.get(stored.digest))
+        config = store.blobs.read(made.config.ref, limits.CONFIG_BYTES)
+        done = writer.publish(name, made, Origin(store.origins.get(stored.digest), config))
     before, after = (set(map(_identity, one.layers)) for one in (manifest, made))
     return Derivation(
         name,

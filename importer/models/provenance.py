@@ -14,12 +14,12 @@ from importer.recipes.replay import RecipeOptions, options_for
 from importer.request import ImportRequest
 from importer.sources.hub_cache import repository_of
 from importer.sources.location import HubRepository, Source, StoredModel
-from importer.sources.stored.record import NO_RECORD, ModelRecord, read_record
-from store import Digest, IngotError, MediaType, ModelName, Store
+from importer.sources.stored.record import NO_RECORD, ModelRecord, parse_record
+from store import Digest, IngotError, Layer, MediaType, ModelName, Store, limits
 from store.catalog import StoredManifest
 from store.errors import UsageError
 from store.names import DEFAULT_HOST
-from store.origins import Origin
+from store.origins import Place
 
 if TYPE_CHECKING:
     from importer.registry.reference import Reference
@@ -38,6 +38,8 @@ class Provenance:
         report: whether the model has a report of its quality.
         registry: that has its blobs, or None where nothing says so.
         was_pulled: whether it is noted that it came from there; else its name says so.
+        is_recipe_lost: whether nothing reliable tells by which recipe it was made: its
+            configuration is damaged, and the store has no copy of it.
     """
 
     name: ModelName
@@ -46,6 +48,7 @@ class Provenance:
     report: bool = False
     registry: Reference | None = None
     was_pulled: bool = False
+    is_recipe_lost: bool = False
 
     def requests(self, threads: int) -> tuple[ImportRequest, ...]:
         """Return the imports that should give the same blobs, one for each source.
@@ -93,10 +96,10 @@ def provenance_of(
         IntegrityError: its manifest cannot be read.
     """
     manifest = stored.parse()
-    record = read_record(store, manifest.config)
+    record, is_lost = _record(store, stored, manifest.config)
     report = any(layer.media_type == MediaType.QUALITY for layer in manifest.layers)
     if source is not None:
-        return Provenance(stored.name, (source,), record, report)
+        return Provenance(stored.name, (source,), record, report, is_recipe_lost=is_lost)
     origin = store.origins.get(stored.digest)
     return Provenance(
         stored.name,
@@ -105,10 +108,24 @@ def provenance_of(
         report,
         _registry(stored.name, origin),
         was_pulled=isinstance(origin, str),
+        is_recipe_lost=is_lost,
     )
 
 
-def _registry(name: ModelName, origin: Origin | None) -> Reference | None:
+def _record(store: Store, stored: StoredManifest, config: Layer) -> tuple[ModelRecord, bool]:
+    """Return what is known of how a model was made, and whether its recipe is lost."""
+    copy = store.origins.config(stored.digest, config.digest)
+    if copy is not None:
+        return parse_record(copy), False  # a blob may have rotted and read as another recipe
+    try:
+        data = store.blobs.read(config.ref, limits.CONFIG_BYTES)
+    except (IngotError, OSError):
+        return NO_RECORD, True
+    # What can still be read of a damaged one may be wrong, but no blob is made wrong by it.
+    return parse_record(data), Digest.of(data) != config.digest
+
+
+def _registry(name: ModelName, origin: Place | None) -> Reference | None:
     # A model of the default host need not be from there: nobody is asked for it by its name.
     if not isinstance(origin, str) and name.host == DEFAULT_HOST:
         return None
@@ -120,7 +137,7 @@ def _registry(name: ModelName, origin: Origin | None) -> Reference | None:
         return None  # it has rotted, or no registry admits it
 
 
-def _sources(store: Store, local: Origin | None, record: ModelRecord) -> Iterator[Source]:
+def _sources(store: Store, local: Place | None, record: ModelRecord) -> Iterator[Source]:
     if record.model is not None:
         yield from map(StoredModel, _names_of(store, record.model))
     if isinstance(local, Path):

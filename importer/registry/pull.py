@@ -18,9 +18,9 @@ from store.blobs import BlobRef
 from store.digest import Digest
 from store.errors import NoSpaceError
 from store.names import ModelName
+from store.origins import Origin
 
 if TYPE_CHECKING:
-    from store.origins import Origin
     from store.store import Store
     from store.writer import Writer
 
@@ -123,7 +123,7 @@ def _model(registry: Registry) -> Model:
 def _origin(store: Store, model: Model, reference: Reference) -> Origin | None:
     """Return what is to be noted: a source that is there is nearer than the registry."""
     known = store.origins.get(model.digest)
-    return None if isinstance(known, Path) and known.exists() else reference.address
+    return None if isinstance(known, Path) and known.exists() else Origin(reference.address)
 
 
 def _check_space(store: Store, writer: Writer, missing: list[BlobRef]) -> None:

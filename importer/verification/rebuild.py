@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -26,12 +25,9 @@ from importer.sources.location import HubRepository, Source
 from importer.verification.blame import is_of_the_source
 from importer.verification.damaged import DamagedModel, Repaired
 from importer.verification.missing import fetch_parts, lacks_much
+from importer.verification.reasons import Reasons
 from store import CommitOutcome, Digest, Layer, MediaType, Store
-from store.errors import (
-    IngotError,
-    NoSpaceError,
-    in_words,
-)
+from store.errors import IngotError, NoSpaceError, in_words
 from store.writer import Writer
 
 if TYPE_CHECKING:
@@ -51,7 +47,7 @@ class Rebuilder:
     """Makes blobs again, and puts those that come out as they were into their places.
 
     Attributes:
-        reasons: why blobs of a model could not be made again, in the order of the attempts.
+        reasons: why blobs could not be made again.
     """
 
     def __init__(
@@ -71,7 +67,7 @@ class Rebuilder:
             threads: that write.
             listen: told of the work.
         """
-        self.reasons: dict[str, list[str]] = defaultdict(list)
+        self.reasons = Reasons()
         self._store, self._source = store, source
         self._threads, self._listen = threads, listen
         self._waiting = set(damaged)
@@ -99,16 +95,17 @@ class Rebuilder:
                 if first is model:
                     self._rebuild(model, writer)
                 else:
-                    self.reasons[str(model.stored.name)] += self.reasons[str(first.stored.name)]
+                    self.reasons.share(str(model.stored.name), str(first.stored.name))
             writer.sync()
         self._store.memo.save()
         return tuple(self._repaired)
 
     def _note_reason(self, model: DamagedModel, reason: str) -> None:
-        self.reasons[str(model.stored.name)].append(reason)
+        self.reasons.note(str(model.stored.name), reason)
 
-    def _fail(self, attempt: _Attempt, reason: str) -> None:
-        self._note_reason(attempt.model, f"`{attempt.request.source}` {reason}")
+    def _differs(self, attempt: _Attempt, reason: str) -> None:
+        name = str(attempt.model.stored.name)
+        self.reasons.differs(name, attempt.request.source, reason)
 
     def _lacks(self, digest: Digest) -> bool:
         return digest in self._waiting
@@ -117,6 +114,7 @@ class Rebuilder:
         return model.among(self._waiting)
 
     def _rebuild(self, model: DamagedModel, writer: Writer) -> None:
+        self._restore_configuration(model, writer)
         if not self._lacking(model):
             return
         try:
@@ -124,12 +122,26 @@ class Rebuilder:
         except IngotError as error:
             self._note_reason(model, str(error))
             return
+        if made.is_recipe_lost:
+            self.reasons.lose_recipe(str(model.stored.name))
         if made.was_pulled:
             # Fetching is less work than making, and needs nothing else.
             self._fetch(model, made.registry, writer)
         self._make_all(model, made, writer)
         if not made.was_pulled:
             self._fetch(model, made.registry, writer)
+
+    def _restore_configuration(self, model: DamagedModel, writer: Writer) -> None:
+        stored, config = model.stored, model.manifest.config
+        copy = self._store.origins.config(stored.digest, config.digest)
+        if copy is not None and self._lacks(config.digest):
+            writer.put(copy)
+            self._note_repaired(model, config, f"origins/{stored.digest.file_name}")
+
+    def _note_repaired(self, model: DamagedModel, layer: Layer, source: Source | str) -> None:
+        self._waiting.discard(layer.digest)
+        what = model.what(layer)
+        self._repaired.append(Repaired(layer.digest, layer.size, what, source))
 
     def _fetch(self, model: DamagedModel, registry: Reference | None, writer: Writer) -> None:
         lacking = self._lacking(model)
@@ -141,9 +153,7 @@ class Rebuilder:
         check_space(self._store, [ref.size for ref in layers])
         found, reasons = refetch(registry, list(layers), writer, self._listen)
         for ref in found:
-            self._waiting.discard(ref.digest)
-            what = model.what(layers[ref])
-            self._repaired.append(Repaired(ref.digest, ref.size, what, registry.address))
+            self._note_repaired(model, layers[ref], registry.address)
         for reason in reasons:
             self._note_reason(model, reason)
 
@@ -194,12 +204,11 @@ class Rebuilder:
             is_tensor = layer.media_type == MediaType.TENSOR
             name = layer.name if is_tensor else names.get(layer.digest, layer.media_type)
             job: Job | None = blobs.get(name) if is_tensor else files.get(name)
-            what = f"`{name}`"
             if job is None:
-                self._fail(attempt, f"has no {what}")
+                self._differs(attempt, f"has no `{name}`")
             elif job.nbytes != layer.size:
                 sizes = f"{job.nbytes} bytes there, {layer.size} in the model"
-                self._fail(attempt, f"changed: {what} has {sizes}")
+                self._differs(attempt, f"changed: `{name}` has {sizes}")
             else:
                 todo.append((layer, job))
         jobs = [job for _, job in todo]
@@ -235,7 +244,7 @@ class Rebuilder:
         }
         blobs = attempt.plan.blobs
         if any(blob.name not in layers for blob in blobs):
-            self._fail(attempt, "gives no report of quality: tensors are missing")
+            self._note_reason(attempt.model, "gives no report of quality: tensors are missing")
             return
         refs = [layers[blob.name].ref for blob in blobs]
         try:
@@ -243,7 +252,7 @@ class Rebuilder:
         except (IngotError, OSError) as error:
             if not is_of_the_source(self._store, error):
                 raise
-            self._fail(attempt, in_words(error))
+            self._note_reason(attempt.model, f"`{attempt.request.source}` {in_words(error)}")
             return
         made = Written(*writer.put(quality_bytes(found)))
         for layer in reports:
@@ -283,11 +292,9 @@ class Rebuilder:
             self._note(attempt, layer, done)
 
     def _note(self, attempt: _Attempt, layer: Layer, done: Written) -> None:
-        what, ref = attempt.model.what(layer), done.ref
+        ref = done.ref
         if done.installed is CommitOutcome.REFUSED:
-            digests = f"{ref.digest} there, {layer.digest} in the model"
-            self._fail(attempt, f"changed: `{what}` gives {digests}")
+            what = f"`{attempt.model.what(layer)}` gives {ref.digest} there"
+            self._differs(attempt, f"changed: {what}, {layer.digest} in the model")
         elif self._lacks(ref.digest):
-            self._waiting.discard(ref.digest)
-            source = attempt.request.source
-            self._repaired.append(Repaired(ref.digest, ref.size, what, source))
+            self._note_repaired(attempt.model, layer, attempt.request.source)

@@ -10,6 +10,7 @@ from importer.events import Listener, silent
 from importer.models.provenance import Provenance, provenance_of
 from importer.sources.location import Source
 from importer.verification.damaged import DamagedModel, Repaired
+from importer.verification.reasons import Why
 from importer.verification.rebuild import Rebuilder
 from store import Digest, ModelName, Store
 from store.errors import BusyError, IngotError, IntegrityError, UnsupportedError, in_words
@@ -39,11 +40,14 @@ class Unrepaired(NamedTuple):
     Attributes:
         provenance: how it was made, and so could be made again.
         reasons: why the repair could not.
+        source_differs: whether its source gave something else than the model has: made of it
+            again, the model would be another one.
     """
 
     model: str
     provenance: Provenance
     reasons: tuple[str, ...]
+    source_differs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +120,7 @@ def repair(  # noqa: PLR0913 - each is another side of it
         tuple(Quarantined(digest, _users(models, digest)) for digest in moved),
         remaining,
         tuple(
-            _unrepaired(store, name, rebuilder.reasons.get(name, []), source)
+            _unrepaired(store, name, rebuilder.reasons.of(name), source)
             for name in sorted(affected)
         ),
         hindrance,
@@ -161,16 +165,15 @@ def _remaining(
     return (*again, *(f for f in rest if (f.problem, f.subject) not in seen))
 
 
-def _unrepaired(
-    store: Store, model: str, reasons: Iterable[str], source: Source | None
-) -> Unrepaired:
-    name, told = ModelName.parse(model), list(reasons)
+def _unrepaired(store: Store, model: str, why: Why, source: Source | None) -> Unrepaired:
+    name, told = ModelName.parse(model), list(why.reasons)
     try:
         provenance = provenance_of(store, store.catalog.get(name), source)
     except (IngotError, OSError) as error:
-        provenance = Provenance(name, () if source is None else (source,))
+        known = () if source is None else (source,)
+        provenance = Provenance(name, known, is_recipe_lost=True)
         told.append(in_words(error))
-    return Unrepaired(model, provenance, tuple(dict.fromkeys(told)))
+    return Unrepaired(model, provenance, tuple(dict.fromkeys(told)), why.source_differs)
 
 
 def _digest(finding: Finding) -> Digest | None:

@@ -10,6 +10,7 @@ from store.blobs import BlobRef
 from store.digest import Digest
 from store.manifest import CONFIG_MEDIA_TYPE, Layer, Manifest, MediaType
 from store.names import ModelName
+from store.origins import Origin
 from store.tensorfile import encode_header
 
 CONFIG = b'{"model_format":"safetensors","architecture":"","os":""}'
@@ -72,7 +73,8 @@ def create(store, model="m", tensors=TENSORS, config=CONFIG, origin=ORIGIN):
     manifest = make_manifest(tensors, config)
     with store.writing(name(model)) as writer:
         write_blobs(writer, tensors, config)
-        writer.publish(name(model), manifest, origin)
+        noted = None if origin is None else Origin(origin, config)
+        writer.publish(name(model), manifest, noted)
     return manifest
 
 

@@ -11,10 +11,21 @@ import pytest
 from store.errors import is_exhausted
 from store.fs import FileSystem
 from store.gc import GarbageCollector
+from store.origins import Origin
 from store.store import Store
 from store.verify import verify
 from store.writer import BlobsGoneError
-from tests.store.builders import ORIGIN, OTHER, create, digest_of, make_manifest, name
+from tests.importer.damage import flip
+from tests.store.builders import (
+    CONFIG,
+    ORIGIN,
+    OTHER,
+    create,
+    digest_of,
+    make_manifest,
+    name,
+    write_blobs,
+)
 
 DIGEST = digest_of(make_manifest().to_bytes())
 
@@ -76,7 +87,7 @@ def test_an_address_is_kept_as_it_is(store):
 def test_an_address_is_noted_with_a_name(store):
     create(store, origin=None)
     with store.writing("copy") as writer:
-        writer.copy(name(), name("copy"), "oci://ghcr.io/me/llama:int4")
+        writer.copy(name(), name("copy"), Origin("oci://ghcr.io/me/llama:int4"))
 
     assert store.origins.get(DIGEST) == "oci://ghcr.io/me/llama:int4"
     assert place(store).stat().st_mode & 0o777 == 0o600
@@ -124,6 +135,70 @@ def test_a_model_without_an_origin_keeps_that_of_its_twin(store):
     assert store.origins.get(DIGEST) == ORIGIN
 
 
+def test_the_configuration_is_kept_with_an_origin(store):
+    create(store)
+
+    assert place(store).read_bytes() == b"/models/m\0" + CONFIG
+    assert store.origins.config(DIGEST, digest_of(CONFIG)) == CONFIG
+
+
+def test_a_configuration_is_kept_where_no_place_is_known(store):
+    with store.writing(name()) as writer:
+        write_blobs(writer)
+        writer.publish(name(), make_manifest(), Origin(config=CONFIG))
+
+    assert store.origins.read(DIGEST) == Origin(None, CONFIG)
+
+
+def test_a_copy_that_rotted_is_not_given(store):
+    create(store)
+    flip(place(store))
+
+    assert store.origins.config(DIGEST, digest_of(CONFIG)) is None
+    assert store.origins.get(DIGEST) == ORIGIN
+
+
+def test_an_origin_of_an_earlier_version_has_no_configuration(store):
+    create(store)
+    place(store).write_bytes(b"/models/m")
+
+    assert store.origins.read(DIGEST) == Origin(ORIGIN)
+    assert store.origins.config(DIGEST, digest_of(CONFIG)) is None
+
+
+def test_another_place_keeps_the_configuration(store):
+    create(store)
+    with store.writing("copy") as writer:
+        writer.copy(name(), name("copy"), Origin("oci://ghcr.io/me/llama:int4"))
+
+    assert store.origins.read(DIGEST) == Origin("oci://ghcr.io/me/llama:int4", CONFIG)
+
+
+def test_a_configuration_completes_an_origin_of_an_earlier_version(store):
+    create(store)
+    place(store).write_bytes(b"/models/m")
+
+    create(store, "again")
+
+    assert store.origins.read(DIGEST) == Origin(ORIGIN, CONFIG)
+
+
+def test_importing_again_writes_no_origin(store):
+    create(store)
+    before = place(store).stat()
+
+    create(store, "again")
+
+    assert place(store).stat() == before
+
+
+def test_a_configuration_of_megabytes_is_not_kept(store):
+    config = b"{" + b" " * (1 << 20) + b"}"
+    manifest = create(store, config=config)
+
+    assert store.origins.read(digest_of(manifest.to_bytes())) == Origin(ORIGIN)
+
+
 def test_an_origin_stays_until_gc(store):
     create(store)
     store.remove([name()])
@@ -153,7 +228,7 @@ def test_gc_frees_the_origin_of_a_model_that_was_replaced(store):
 
 def test_gc_frees_what_a_failed_publication_left(store):
     with store.writing(name()) as writer, pytest.raises(BlobsGoneError):
-        writer.publish(name(), make_manifest(), ORIGIN)
+        writer.publish(name(), make_manifest(), Origin(ORIGIN))
 
     assert GarbageCollector(store).run().origins == (DIGEST,)
     assert names(store) == set()

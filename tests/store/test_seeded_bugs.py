@@ -66,8 +66,8 @@ def no_sync_of_manifests_in_gc(patch):
 
 
 def no_sync_of_origins(patch):
-    def without(self, manifest, source, partial):
-        if not self.has(manifest, source):
+    def without(self, manifest, origin, partial):
+        if not self.has(manifest, origin):
             self.fs.rename(partial, self._path(manifest))
 
     patch.setattr(Origins, "put", without)

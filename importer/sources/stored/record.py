@@ -115,10 +115,17 @@ def read_record(store: Store, config: Layer) -> ModelRecord:
         config: the layer of its configuration.
     """
     try:
-        document = loads(store.blobs.read(config.ref, limits.CONFIG_BYTES), floats=True)
-    except (JsonError, IngotError, OSError):
+        return parse_record(store.blobs.read(config.ref, limits.CONFIG_BYTES))
+    except (IngotError, OSError):
         return NO_RECORD
-    return record_in(document)
+
+
+def parse_record(config: bytes) -> ModelRecord:
+    """Return the record in the bytes of a configuration, which may be damaged."""
+    try:
+        return record_in(loads(config, floats=True))
+    except JsonError:
+        return NO_RECORD
 
 
 def record_in(config: Json | Mapping[str, Json]) -> ModelRecord:

@@ -14,7 +14,7 @@ import pytest
 import importer.engine.write
 import importer.verification.rebuild
 import importer.verification.repair
-from cli.views.remake import again_command
+from cli.views.remake import advice, again_command, helping_command
 from importer.events import BlobDone, Planned
 from importer.recipes.options import parse_options
 from importer.sources import file as source_file
@@ -291,6 +291,123 @@ def test_without_its_source_a_lost_report_is_told_with_its_command(store, tmp_pa
     aside.rename(source)
     run(*shlex.split(again_command(loss.provenance))[1:], store=store.layout.root).succeeded()
     assert manifest_bytes(store) == before
+    assert is_whole(store)
+
+
+# How a model was made is noted twice: in its configuration, and beside its source.
+
+
+def quantized(store, tmp_path, *options):
+    source = shutil.copytree(MODELS / "tiny-moe", tmp_path / "s")
+    run(
+        "create", "m", source, *(options or ("-q", "int4")), store=store.layout.root
+    ).succeeded()
+    return source
+
+
+@each_damage
+def test_a_configuration_is_healed_without_its_source(store, tmp_path, damage):
+    shutil.rmtree(quantized(store, tmp_path))
+    damage(blob_of(store, ""))
+
+    done = repair(store)
+
+    assert [(blob.what, blob.source) for blob in done.repaired] == [
+        ("configuration", f"origins/{store.catalog.get(ModelName.parse('m')).digest.file_name}")
+    ]
+    assert (done.remaining, done.unrepaired) == ((), ())
+    assert is_whole(store)
+
+
+def test_a_configuration_that_no_source_gives_is_healed(store, tmp_path):
+    source = quantized(store, tmp_path)
+    modelfile = tmp_path / "Modelfile"
+    modelfile.write_text(f"FROM {source}\nPARSER qwen3\n")
+    run("create", "n", "-f", modelfile, store=store.layout.root).succeeded()
+    run("create", "copy", "m", "-q", "int8", store=store.layout.root).succeeded()
+    for name in ("n", "copy"):
+        lose(blob_of(store, "", name))
+
+    assert healed(repair(store)) == {"configuration"}
+    assert is_whole(store)
+
+
+def test_tensors_are_healed_by_the_recipe_of_a_configuration_that_is_lost(store, tmp_path):
+    quantized(store, tmp_path)
+    lose(blob_of(store, ""))
+    weight = next(name for name in _quantized_layers(store))
+    flip(blob_of(store, weight))
+
+    assert healed(repair(store)) == {"configuration", weight}
+    assert is_whole(store)
+
+
+def _quantized_layers(store):
+    manifest = store.catalog.get(ModelName.parse("m")).parse()
+    return [layer.name for layer in manifest.layers if "k_proj" in layer.name]
+
+
+def test_a_configuration_that_rotted_keeps_its_options(store, tmp_path):
+    source = quantized(store, tmp_path, "-q", "int8", "--group-size", "32")
+    path = blob_of(store, "")
+    flip(path, path.read_bytes().index(b'"recipe"'))
+    lose(blob_of(store, "config.json"))
+    shutil.rmtree(source)
+
+    (loss,) = repair(store).unrepaired
+
+    command = again_command(loss.provenance)
+    assert command.endswith(" -q int8/32 --recipe default")
+
+
+def forget_recipe(store):
+    """Leave origins as earlier versions wrote them."""
+    for path in store.layout.origins.iterdir():
+        path.write_bytes(path.read_bytes().partition(b"\0")[0])
+
+
+@pytest.mark.parametrize("damage", [lose, functools.partial(flip, place=0)])
+def test_a_lost_recipe_is_told_and_never_that_the_source_changed(store, tmp_path, damage):
+    source = quantized(store, tmp_path)
+    forget_recipe(store)
+    damage(blob_of(store, ""))
+    for name in _quantized_layers(store):
+        lose(blob_of(store, name))
+
+    (loss,) = repair(store).unrepaired
+
+    assert loss.reasons == ("its recipe is lost with its configuration",)
+    assert advice(loss) == (
+        "make it again with the options that it was made with: "
+        f"ingot create m:latest {source} OPTIONS"
+    )
+
+
+def test_a_plain_configuration_is_healed_though_its_recipe_is_lost(store, source):
+    create(store, source)
+    forget_recipe(store)
+    lose(blob_of(store, ""))
+
+    assert healed(repair(store)) == {"configuration"}
+
+
+def test_a_damaged_source_is_not_to_be_imported_under_the_good_name(store, tmp_path):
+    source = quantized(store, tmp_path)
+    good = shutil.copytree(source, tmp_path / "good")
+    for path in source.glob("*.safetensors"):
+        flip(path, -100)
+        flip(path, -5000)
+    for name in store.catalog.get(ModelName.parse("m")).parse().layers:
+        if name.media_type == MediaType.TENSOR:
+            lose(store.blobs.path(name.digest))
+
+    (loss,) = repair(store).unrepaired
+
+    assert "changed:" in loss.reasons[0]
+    command = "ingot verify m:latest --repair --source SOURCE"
+    assert advice(loss) == f"name a good copy of its source: {command}"
+    assert helping_command(loss) == command
+    assert repair(store, "m", source=good).unrepaired == ()
     assert is_whole(store)
 
 
@@ -641,7 +758,7 @@ def test_a_torn_manifest_is_told_and_keeps_its_blobs(store, source):
 
     assert [finding.problem for finding in done.remaining] == [Problem.MANIFEST]
     assert [again_command(loss.provenance) for loss in done.unrepaired] == [
-        "ingot create m:latest SOURCE"
+        "ingot create m:latest SOURCE OPTIONS"
     ]
     assert {path.name for path in store.layout.blobs.iterdir()} == before
 
