@@ -63,7 +63,8 @@ def _worst(areas: Sequence[float], side: float) -> float:
 def _row(areas: Sequence[float], box: Box) -> tuple[list[Box], Box]:
     """Lay rectangles along the shorter side; return them, and what is left."""
     is_tall = box.height > box.width
-    depth = sum(areas) / min(box.width, box.height)
+    # What is left beside an area of 10^10 times its size is off by some millionths.
+    depth = min(sum(areas) / min(box.width, box.height), max(box.width, box.height))
     boxes, place = [], box.x if is_tall else box.y
     for area in areas:
         length = area / depth if depth else 0.0

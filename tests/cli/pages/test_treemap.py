@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cli.pages.treemap import Box, squarified
@@ -16,6 +16,7 @@ SIZES = st.lists(st.integers(1, 10**12), min_size=1, max_size=60).map(
 
 
 @given(SIZES, st.floats(1, 2000), st.floats(1, 2000))
+@example([17_179_869_004, 1], 15.0, 273.3046875)
 def test_areas_are_in_proportion_and_fill_the_box(sizes, width, height):
     boxes = squarified(sizes, Box(3, 5, width, height))
 
