@@ -108,6 +108,7 @@ def describe(store: Store, name: ModelName | StoredManifest) -> Description:
     manifest = stored.parse()
     config = _document(store, manifest.config, constants=False)
     problems: list[str] = []
+    lacking: list[str] = []  # beside the weights
     tensors: list[StoredTensor] = []
     whole = _whole_files(store, manifest, problems)
     for layer in manifest.layers:
@@ -117,7 +118,7 @@ def describe(store: Store, name: ModelName | StoredManifest) -> Description:
             except (IngotError, OSError) as error:
                 problems.append(in_words(error))
         elif layer.media_type not in WHOLE_TYPES and not store.blobs.holds(layer.ref):
-            problems.append(f"blob {layer.digest} is missing or has another size")
+            lacking.append(f"blob {layer.digest} is missing or has another size")
     record = record_in(config)
     tensors = sorted(_with_source_dtypes(tensors, record), key=lambda t: t.name.encode())
     source = _source_config(store, manifest)
@@ -146,8 +147,8 @@ def describe(store: Store, name: ModelName | StoredManifest) -> Description:
         from importer.sources.schemes.registry import scheme_of  # noqa: PLC0415 - `show` starts quickly
 
         prequantized = scheme_of(((tensor.name, tensor.dtype) for tensor in tensors), source)
-    is_understood = True
-    if prequantized is not None and not problems:
+    is_understood = prequantized is None or not lacking
+    if prequantized is not None and not (problems or lacking):
         from importer.models.logical import logical_tensors  # noqa: PLC0415 - as above
 
         tensors, is_understood = logical_tensors(store, name, tensors)
@@ -167,7 +168,7 @@ def describe(store: Store, name: ModelName | StoredManifest) -> Description:
         capabilities=tuple(capabilities),
         size=manifest.nbytes,
         sharing=sharing_of(store.catalog, named, manifest),
-        problems=tuple(problems),
+        problems=(*problems, *lacking),
         metadata=metadata,
         declared_dtype=_declared_dtype(record, source),
         source=source,

@@ -174,6 +174,7 @@ def test_a_damaged_license_does_not_keep_the_rest_from_being_shown(shown_store, 
 
     assert outcome.code == 5
     assert "LlamaForCausalLM" in outcome.stdout
+    assert re.search(r"^    parameters +82,240$", outcome.stdout, re.MULTILINE)
     assert digest in outcome.stderr
 
 
