@@ -9,19 +9,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from importer.engine.held import blobs_that_stay, check_readable, check_sources, hold_sources
+from importer.engine.growth import configuration, known_blobs
+from importer.engine.held import check_readable, check_sources, hold_sources
 from importer.engine.ledger import Written, put_noted
 from importer.engine.resources import affordable
 from importer.engine.reuse import Reuse, was_imported
 from importer.engine.space import check_space, telling_space
 from importer.engine.write import write_blobs
 from importer.events import Listener, Planned, Published, Scanned, silent
-from importer.modelfile.layers import configured, inherited, use_layers, with_stops
-from importer.models.config import config_bytes
+from importer.modelfile.layers import inherited, use_layers
 from importer.models.quality import Quality, quality_bytes
 from importer.planning.layers import layer_of
 from importer.planning.outcome import check_fits
-from importer.planning.plan import FilePlan, Job, Plan
+from importer.planning.plan import FilePlan, Plan
 from importer.planning.planner import make_plan
 from importer.recipes.options import QuantizeOptions
 from importer.recipes.recipe import Recipe
@@ -31,7 +31,7 @@ from importer.sources.classification import classify
 from importer.sources.cross_check import check_reference
 from importer.sources.inventory import Inventory, read_inventory, take_inventory
 from importer.sources.location import HubRepository, StoredModel
-from store import BlobRef, CommitOutcome, Digest, Layer, Manifest, MediaType, ModelName, Store
+from store import CommitOutcome, Digest, Layer, Manifest, MediaType, ModelName, Store
 from store.errors import UsageError
 from store.manifest import CONFIG_MEDIA_TYPE
 from store.origins import Origin
@@ -172,8 +172,8 @@ def import_model(
         )
         written = write(jobs, known=known)
         layers = [layer_of(job, done.ref) for job, done in zip(jobs, written, strict=True)]
-        use = inherited(request.use, plan.inventory.words)
-        documents = [configured(config_bytes(plan), use)]
+        config_document, use = configuration(request, plan)
+        documents = [config_document]
         quality: tuple[Quality, ...] = ()
         if request.report and plan.rounds:
             quality = _measured(store, plan, written, threads, listen)
@@ -181,11 +181,9 @@ def import_model(
         made = [Written(*writer.put(document)) for document in documents]
         config, *reports = [done.ref for done in made]
         layers += [Layer(MediaType.QUALITY, ref.digest, ref.size) for ref in reports]
-        if plan.inventory.whole is not None and plan.inventory.model is None:
-            use = with_stops(use, plan.inventory.whole.family)
         say = functools.partial(put_noted, writer, made)
         layers += use_layers(say, plan.inventory.use, use)
-        origin = Origin(_place_of(request, plan), documents[0])
+        origin = Origin(_place_of(request, plan), config_document)
         manifest = Manifest(Layer(CONFIG_MEDIA_TYPE, config.digest, config.size), tuple(layers))
         check_sources(store, writer, files, threads)
         request.check_name(store)
@@ -221,22 +219,6 @@ def _with_attachments(plan: Plan, request: ImportRequest) -> Plan:
     if request.adapter is not None:
         plan = attach(plan, Role.ADAPTER, read_adapter(request.adapter, shapes))
     return plan
-
-
-def new_jobs(plan: Plan, store: Store, *, trusts: bool = True) -> list[Job]:
-    """Return the jobs whose blobs the store is not known to have; reads no source."""
-    known = known_blobs(plan, store, Reuse(store, plan, trusts=trusts))
-    return [job for job, ref in zip(plan.jobs, known, strict=True) if ref is None]
-
-
-def known_blobs(plan: Plan, store: Store, reuse: Reuse | None = None) -> list[BlobRef | None]:
-    """Return for each job the blob that the store is known to have, or None."""
-    reuse = reuse or Reuse(store, plan)
-    known = reuse.present(plan.jobs)
-    if plan.inventory.model is None:
-        return known
-    kept = blobs_that_stay(store, plan)
-    return [ref or other for ref, other in zip(known, kept, strict=True)]
 
 
 @contextlib.contextmanager

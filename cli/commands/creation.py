@@ -25,20 +25,20 @@ def show_plan(
     from cli.views.derivation import said
     from cli.views.plan import plan_document, plan_lines
     from cli.views.table import fitted
-    from importer.pipeline import new_jobs
+    from importer.engine.growth import growth_of
 
     plan = _planned(request, store, listen, notes, only_headers=True)
-    new = new_jobs(plan, store, trusts=not request.rehash)
+    growth = growth_of(request, plan, store)
     name, says = request.name, list(said(request.use))
     if json:
-        document = {**plan_document(plan, new), **outlook_document(name, new, store)}
+        document = {**plan_document(plan, growth), **outlook_document(name, growth, store)}
         out_json("create", {"name": str(name), "dry_run": True, **document, "says": says})
         return
     told = (
-        *plan_lines(str(name), plan, new),
+        *plan_lines(str(name), plan, growth),
         *(f"{word} as the Modelfile says" for word in says),
         *notes_of(plan),
-        *outlook_lines(name, new, store),
+        *outlook_lines(name, growth, store),
     )
     out(fitted(told))
 

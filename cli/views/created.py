@@ -14,8 +14,9 @@ from store.tensorfile import elements
 from store.text import count, printable, size
 
 if TYPE_CHECKING:
+    from importer.engine.growth import Growth
     from importer.pipeline import ImportResult
-    from importer.planning.plan import Job, Plan
+    from importer.planning.plan import Plan
     from store import ModelName, Store
 
 _VERBS: Final = {"new": "wrote"}
@@ -95,29 +96,35 @@ def notes_of(plan: Plan) -> Iterator[str]:
         yield "note: there is no config.json, so programs cannot know the architecture"
 
 
-def outlook_document(name: ModelName, new: Sequence[Job], store: Store) -> dict[str, object]:
+def outlook_document(name: ModelName, growth: Growth, store: Store) -> dict[str, object]:
     """Return what a plan says beside its own decisions: the name's fate, and the space."""
     there = store.catalog.find(name)
     return {
+        "digest": str(growth.manifest) if growth.manifest is not None else None,
         "replaces": str(there.digest) if there is not None else None,
-        "fits": _why_no_room(new, store) is None,
+        "fits": _why_no_room(growth, store) is None,
     }
 
 
-def outlook_lines(name: ModelName, new: Sequence[Job], store: Store) -> Iterator[str]:
+def outlook_lines(name: ModelName, growth: Growth, store: Store) -> Iterator[str]:
     """Yield the same in words, where there is something to say."""
     there = store.catalog.find(name)
     if there is not None:
-        yield f"replaces {name} ({there.digest.short}), unless it is the same"
-    if (why := _why_no_room(new, store)) is not None:
+        if growth.manifest is None:
+            yield f"replaces {name} ({there.digest.short}), unless it is the same"
+        elif growth.manifest == there.digest:
+            yield f"leaves {name} as it is ({there.digest.short})"
+        else:
+            yield f"replaces {name} ({there.digest.short}) by {growth.manifest.short}"
+    if (why := _why_no_room(growth, store)) is not None:
         yield f"warning: {printable(why, 1000)}"
 
 
-def _why_no_room(new: Sequence[Job], store: Store) -> str | None:
+def _why_no_room(growth: Growth, store: Store) -> str | None:
     from importer.engine.space import check_space
 
     try:
-        check_space(store, [job.nbytes for job in new])
+        check_space(store, growth.sizes)
     except NoSpaceError as error:
         return str(error).partition(";")[0]
     return None

@@ -12,8 +12,9 @@ from cli.views.collapse import collapse
 from cli.views.ollama import document, runs_of_plan, words
 from cli.views.rules import rule_lines
 from cli.views.table import table
+from importer.engine.growth import Growth
 from importer.planning.outcome import Outcome, outcomes_of
-from importer.planning.plan import Job, Plan
+from importer.planning.plan import Plan
 from importer.recipes.document import to_document
 from importer.recipes.runtimes import STACKED_ONLY
 from store import MediaType
@@ -31,22 +32,23 @@ class _Total:
     nbytes: int = 0
 
 
-def plan_lines(name: str, plan: Plan, new: list[Job]) -> Iterator[str]:
+def plan_lines(name: str, plan: Plan, growth: Growth) -> Iterator[str]:
     """Yield the lines that `create --dry-run` prints."""
     facts = plan.classification
     yield f"plan for {name}: {facts.kind}{_in_words(facts.architecture)}"
     yield ""
-    yield from _tensor_lines(plan) if plan.inventory.whole is None else _whole_lines(plan)
+    is_whole = plan.inventory.whole is not None
+    yield from _whole_lines(plan) if is_whole else _tensor_lines(plan, growth)
     if plan.allocation is not None:
         yield from allocation_lines(plan.allocation)
-    yield _new_bytes(plan, new)
+    yield _new_bytes(growth)
     yield from _file_lines(plan)
     for warning in plan.warnings:
         yield ""
         yield f"warning: {printable(warning, 1000)}"
 
 
-def _tensor_lines(plan: Plan) -> Iterator[str]:
+def _tensor_lines(plan: Plan, growth: Growth) -> Iterator[str]:
     """Yield what becomes of the tensors, and where they run."""
     facts = plan.classification
     if not plan.recipe.is_plain or facts.is_packed:
@@ -59,7 +61,9 @@ def _tensor_lines(plan: Plan) -> Iterator[str]:
     if plan.files:
         files = _Total(0, len(plan.files), sum(file.nbytes for file in plan.files))
         rows.append((f"({count(files.blobs, 'file')})", "", *_cells(files)[1:]))
-    rows.append(("total", *_cells(_sum(plan))))
+    made, bound = _documents(growth), ", at most" if growth.has_bound else ""
+    rows.append((f"({count(made.blobs, 'document')}{bound})", "", *_cells(made)[1:]))
+    rows.append((f"total{bound}", *_cells(_sum(plan, growth))))
     yield from table(rows, right=(1, 2, 3))
     yield ""
     if (scheme := plan.inventory.scheme) is not None:
@@ -181,9 +185,9 @@ def _facts(tensor: Outcome) -> Hashable:
     return (tensor.type_name, tensor.shape, tensor.nbytes, decision.rule.index, decision.reason)
 
 
-def plan_document(plan: Plan, new: list[Job]) -> dict[str, object]:
+def plan_document(plan: Plan, growth: Growth) -> dict[str, object]:
     """Return the document that `create --dry-run --json` prints."""
-    total = _sum(plan)
+    total, made = _sum(plan, growth), _documents(growth)
     return {
         "kind": str(plan.classification.kind),
         "architecture": plan.classification.architecture,
@@ -195,7 +199,8 @@ def plan_document(plan: Plan, new: list[Job]) -> dict[str, object]:
         "importance": _importance(plan),
         "budget": allocation_document(plan.allocation),
         "total": _document(total),
-        "new_bytes_at_most": sum(job.nbytes for job in new),
+        "documents": {"blobs": made.blobs, "bytes": made.nbytes},
+        "new_bytes_at_most": sum(growth.sizes),
         "components": [
             {"name": component, **_document(part)} for component, part in _totals(plan).items()
         ],
@@ -238,17 +243,15 @@ def _importance(plan: Plan) -> dict[str, object] | None:
     }
 
 
-def _new_bytes(plan: Plan, new: list[Job]) -> str:
+def _new_bytes(growth: Growth) -> str:
     # Exact where the store has seen every source of the plan; otherwise some of what is
-    # written may turn out to be there already.
-    nbytes = sum(job.nbytes for job in new)
-    if not new:
-        return "writes no new bytes: every blob is in the store"
-    have = (
-        f"; {len(plan.jobs) - len(new):,} of {count(len(plan.jobs), 'blob')} are in the store"
-    )
-    there = have if len(new) < len(plan.jobs) else ""
-    return f"writes at most {nbytes:,} new bytes ({size(nbytes)}){there}"
+    # written may turn out to be there already, and a report is shorter than its bound.
+    sizes = growth.sizes
+    if not sizes:
+        return "writes no new blob: all are in the store"
+    have = f"; {growth.blobs - len(sizes):,} of {count(growth.blobs, 'blob')} are in the store"
+    there = have if len(sizes) < growth.blobs else ""
+    return f"writes at most {sum(sizes):,} new bytes ({size(sum(sizes))}){there}"
 
 
 def _totals(plan: Plan) -> dict[str, _Total]:
@@ -262,8 +265,14 @@ def _totals(plan: Plan) -> dict[str, _Total]:
     return totals
 
 
-def _sum(plan: Plan) -> _Total:
-    return _Total(len(plan.inventory.tensors), len(plan.blobs) + len(plan.files), plan.nbytes)
+def _documents(growth: Growth) -> _Total:
+    """Count what is made of the plan itself: configuration, report, words of a Modelfile."""
+    return _Total(0, len(growth.documents), sum(one.nbytes for one in growth.documents))
+
+
+def _sum(plan: Plan, growth: Growth) -> _Total:
+    nbytes = plan.nbytes + _documents(growth).nbytes
+    return _Total(len(plan.inventory.tensors), growth.blobs, nbytes)
 
 
 def _cells(total: _Total) -> tuple[str, str, str]:

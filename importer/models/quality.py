@@ -8,9 +8,11 @@ from dataclasses import astuple, dataclass
 from typing import Final
 
 from importer.codecs.metrics import Deviation
+from importer.planning.plan import Plan, TensorPlan
 from store import limits
 from store.errors import IntegrityError
 from store.json import Json, loads
+from store.tensorfile import elements
 
 _KEYS: Final = (
     "elements",
@@ -58,6 +60,21 @@ def quality_bytes(found: Sequence[Quality]) -> bytes:
     ]
     document = {"schema": _SCHEMA, "tensors": rows}
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+_LONG: Final = -1.2345678901234567e-300
+"""No number is a longer text."""
+
+
+def longest_report(plan: Plan) -> int:
+    """Return how many bytes the report of a plan has at most, whatever is measured."""
+    return len(quality_bytes([_longest(one) for one in plan.tensors if one.rounded_to]))
+
+
+def _longest(tensor: TensorPlan) -> Quality:
+    many = elements(tensor.shape)
+    found = Deviation(many, _LONG, _LONG, _LONG, _LONG, _LONG, many, many)
+    return Quality(tensor.name, tensor.rounded_to, tensor.shape, found)
 
 
 class _MalformedError(ValueError):

@@ -7,10 +7,11 @@ from enum import StrEnum, unique
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from importer.engine.growth import known_blobs
 from importer.events import Listener, ModelBegun, silent
 from importer.modelfile.layers import configured, inherited
 from importer.models.config import config_bytes
-from importer.pipeline import import_model, known_blobs, plan_import
+from importer.pipeline import import_model, plan_import
 from importer.planning.layers import layer_of
 from importer.planning.plan import Plan
 from importer.request import ImportRequest

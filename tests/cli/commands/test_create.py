@@ -138,15 +138,16 @@ def test_a_dry_run_prints_the_plan(store):
 
     lines = outcome.stdout.splitlines()
     assert lines[0] == "plan for m:latest: pipeline (ZImagePipeline)"
-    assert [line.split() for line in lines[2:8]] == [
+    assert [line.split() for line in lines[2:9]] == [
         ["COMPONENT", "TENSORS", "BLOBS", "BYTES"],
         ["text_encoder", "11", "11", "21,832"],
         ["transformer", "12", "12", "23,960"],
         ["vae", "6", "6", "2,388"],
         ["(8", "files)", "8", "2,167"],
-        ["total", "29", "37", "50,347"],
+        ["(1", "document)", "1", "1,094"],
+        ["total", "29", "38", "51,441"],
     ]
-    assert "writes at most 50,347 new bytes (50 KB)" in lines
+    assert "writes at most 51,441 new bytes (51 KB)" in lines
     assert any(line.split()[:2] == ["vae/config.json", "94"] for line in lines)
     assert any(line.endswith("    shard index") for line in lines)
 
@@ -161,8 +162,10 @@ def test_the_sizes_of_a_dry_run_are_exact(store):
     sizes = {path.name: path.stat().st_size for path in config.iterdir()}
     layers = {layer["name"]: layer["size"] for layer in shown["layers"]}
     total = sum(sizes[layer["digest"].replace(":", "-")] for layer in shown["layers"])
+    total += planned["documents"]["bytes"]
     assert planned["total"]["bytes"] == planned["new_bytes_at_most"] == total
-    assert planned["total"]["blobs"] == len(layers) == made["blobs"]["new"]["count"] - 1
+    assert planned["new_bytes_at_most"] == made["blobs"]["new"]["bytes"]
+    assert planned["total"]["blobs"] == len(layers) + 1 == made["blobs"]["new"]["count"]
     assert planned["total"]["tensors"] == made["tensors"]
     by_layer = {}
     for tensor in planned["tensors"]:

@@ -293,3 +293,68 @@ def test_a_source_that_is_nearly_the_name_of_a_model_says_which(store, words):
 
     assert done.code == 9
     assert "Did you mean `tiny-llama:int4`?" in done.stderr
+
+
+def planned_and_made(store, *words):
+    planned = run("create", *words, "--dry-run", "--json", store=store).succeeded().document
+    made = run("create", *words, "--json", store=store).succeeded().document
+    return planned, made
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (LLAMA,),
+        (LLAMA, "-q", "int4"),
+        (LLAMA, "-q", "int4", "--report"),
+        (MODELS / "tiny-moe", "-q", "nvfp4", "--report"),
+        (MODELS / "tiny-pipeline", "-q", "int8", "--report"),
+    ],
+    ids=lambda words: " ".join(map(str, (words[0].name, *words[1:]))),
+)
+def test_no_import_writes_more_than_its_plan_says(store, words):
+    planned, made = planned_and_made(store, "m", *words)
+
+    new = made["blobs"]["new"]
+    assert planned["total"]["blobs"] == new["count"]
+    assert planned["new_bytes_at_most"] >= new["bytes"]
+    assert planned["new_bytes_at_most"] < 1.1 * new["bytes"] or "--report" in words
+    written = sum(path.stat().st_size for path in (store / "blobs").iterdir())
+    assert written == new["bytes"]
+
+
+def test_the_words_of_a_modelfile_are_in_the_plan(store, tmp_path):
+    modelfile = tmp_path / "Modelfile"
+    modelfile.write_text(f"FROM {LLAMA}\nSYSTEM Be brief.\nPARAMETER seed 1\nPARSER qwen3\n")
+
+    planned, made = planned_and_made(store, "m", "-f", modelfile)
+
+    assert planned["documents"]["blobs"] == 3
+    assert planned["total"]["blobs"] == made["blobs"]["new"]["count"]
+    assert planned["new_bytes_at_most"] == made["blobs"]["new"]["bytes"]
+
+
+def test_a_plan_tells_what_a_name_will_stand_for_where_that_is_known(store):
+    run("create", "m", LLAMA, "-q", "int4", "--report", store=store).succeeded()
+    (before,) = run("list", "--json", store=store).document["models"]
+
+    plan = run("create", "m", LLAMA, "-q", "int4", "--dry-run", store=store).succeeded().stdout
+    made = run("create", "m", LLAMA, "-q", "int4", "--json", store=store).document
+
+    assert "writes no new blob: all are in the store\n" in plan
+    short = before["digest"][7:19]
+    assert f"replaces m:latest ({short}) by {made['digest'][7:19]}\n" in plan
+    assert made["blobs"]["new"]["count"] == 0
+
+    again, done = planned_and_made(store, "m", LLAMA, "-q", "int4")
+    assert again["digest"] == done["digest"] == made["digest"]
+    told = run("create", "m", LLAMA, "-q", "int4", "--dry-run", store=store).stdout
+    assert f"leaves m:latest as it is ({done['digest'][7:19]})\n" in told
+
+
+def test_what_a_name_will_stand_for_is_open_where_blobs_are_not_known(store):
+    run("create", "m", LLAMA, store=store).succeeded()
+
+    words = ("create", "m", LLAMA, "-q", "int4", "--dry-run")
+    assert run(*words, "--json", store=store).document["digest"] is None
+    assert ", unless it is the same\n" in run(*words, store=store).stdout

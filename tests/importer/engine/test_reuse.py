@@ -9,8 +9,9 @@ import time
 import pytest
 
 from importer.codecs.base import REVISION
+from importer.engine.growth import growth_of
 from importer.events import BlobDone, Planned, Wrote
-from importer.pipeline import import_model, new_jobs, plan_import
+from importer.pipeline import import_model, plan_import
 from importer.recipes.options import parse_options
 from importer.request import ImportRequest
 from importer.sources import file as source_file
@@ -110,9 +111,9 @@ def test_a_source_written_just_before_the_look_is_not_believed(store, source, mo
     create(store, source)
     request = ImportRequest(ModelName.parse("m"), source)
 
-    new = new_jobs(plan_import(request, store), store)
+    growth = growth_of(request, plan_import(request, store), store)
 
-    assert len(new) == 4
+    assert len(growth.jobs) == 4
 
 
 def test_a_rewritten_source_of_the_same_size_and_time_is_seen(store, source):
