@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum, unique
+
+from store.digest import Digest
 
 
 @unique
@@ -39,6 +42,15 @@ class Finding:
     subject: str
     message: str
     models: tuple[str, ...] = ()
+
+
+def unreadable(findings: Iterable[Finding]) -> frozenset[Digest]:
+    """Return the blobs that findings say cannot be read whole."""
+    problems = {Problem.MISSING, Problem.KIND, Problem.SIZE, Problem.UNREADABLE}
+    found = (one.subject for one in findings if one.problem in problems)
+    return frozenset(
+        Digest.parse(subject) for subject in found if subject.startswith("sha256:")
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,6 +112,17 @@ def only_of(catalog: Catalog, names: Collection[ModelName]) -> dict[str, BlobRef
     return found
 
 
+def is_readable(catalog: Catalog, name: ModelName) -> bool:
+    """Return whether it is known which blobs a name needs, or that it stands for nothing."""
+    try:
+        stored = catalog.find(name)
+        if stored is not None:
+            stored.parse()
+    except (IngotError, OSError):
+        return False
+    return True
+
+
 def mentioned_in(manifest: bytes) -> set[str]:
     """Return the digests that a manifest mentions, as hexadecimal digits."""
     return {digits.decode() for digits in _DIGEST.findall(manifest)}

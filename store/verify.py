@@ -51,6 +51,10 @@ def verify(
     return _Verification(store, tuple(names)).run(threads, progress, quick=quick)
 
 
+_OF_MANIFESTS: Final = frozenset({Problem.MANIFEST, Problem.UNREADABLE, Problem.FOREIGN})
+"""What gc stops at, too, while only manifests were looked at."""
+
+
 class _Verification:
     def __init__(self, store: Store, names: tuple[ModelName | StoredManifest, ...]) -> None:
         self.store, self.names = store, names
@@ -63,11 +67,17 @@ class _Verification:
         for use in self._uses(findings):
             uses.setdefault(use.ref.digest, []).append(use)
             models += use.layer is None
+        hides = any(finding.problem in _OF_MANIFESTS for finding in findings)
         unnamed = dict(self._unnamed(uses, findings))
         if unnamed:
+            blobs = f"{count(len(unnamed), 'blob')} ({size(sum(unnamed.values()))})"
+            first = f"such as {min(unnamed, key=str)}"
+            # A manifest that cannot be read may name them.
             self.notes.append(
-                f"{count(len(unnamed), 'blob')} ({size(sum(unnamed.values()))}) named by no "
-                f"model, such as {min(unnamed, key=str)}; gc frees them"
+                f"{blobs} named by no model that can be read, {first}; gc keeps them until "
+                "every manifest can be read or is removed"
+                if hides
+                else f"{blobs} named by no model, {first}; gc frees them"
             )
         uses |= {digest: [] for digest in unnamed}
         total = sum(unnamed.values()) + sum(use[0].ref.size for use in uses.values() if use)
@@ -94,7 +104,8 @@ class _Verification:
                 manifest = stored.parse()
             except IngotError as error:
                 name = str(stored.name)
-                findings.append(Finding(Problem.MANIFEST, name, str(error), (name,)))
+                message = str(error).removeprefix(f"manifest of `{name}`: ")
+                findings.append(Finding(Problem.MANIFEST, name, message, (name,)))
                 continue
             findings += _manifest_findings(stored.name, manifest)
             yield Use(stored.name, stored, manifest.config.ref, None)

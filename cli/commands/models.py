@@ -189,7 +189,7 @@ def remove_models(
     from cli.views.console import out, out_json, talk
     from store import ModelName
     from store.lookup import is_glob, names_to_remove
-    from store.sharing import only_of
+    from store.sharing import is_readable, only_of
     from store.text import count, size
 
     for one in names:
@@ -198,6 +198,7 @@ def remove_models(
     opened = existing_store(store)
     removed = names_to_remove(opened.catalog, names)
     free = only_of(opened.catalog, removed)
+    torn = [name for name in removed if not is_readable(opened.catalog, name)]
     opened.remove(removed)
     nbytes = sum(ref.size for ref in free.values())
     if json:
@@ -208,6 +209,11 @@ def remove_models(
         blobs = f"{count(len(free), 'blob')} ({size(nbytes)})"
         verb, them = ("are", "them") if len(free) > 1 else ("is", "it")
         talk(f"{blobs} {verb} no longer referenced; `ingot gc` deletes {them}")
+    for name in torn:
+        talk(
+            f"which blobs {name} needed is not known; `ingot gc` deletes those that no other "
+            "model needs"
+        )
     out(f"deleted '{name}'" for name in removed)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,12 +19,15 @@ from cli.commands.options import (
 from cli.views.progress_style import Style
 
 if TYPE_CHECKING:
-    from importer.verification.compare import Comparison
+    from importer.sources.location import Source
+    from importer.verification.comparison import Comparison
     from importer.verification.repair import Repair
     from store.findings import Finding, Report
 
 _FOUND = 5
 """The exit code when there are findings."""
+_MANY = 8
+"""Differences that are one, of a source that is another model's."""
 _REASONS = 3
 """Printed of each model; `--json` has all."""
 
@@ -87,6 +91,7 @@ def verify(
     from functools import partial
 
     from cli.commands.sources import find_model, get_model
+    from cli.views.console import talk
     from cli.views.progress import listening
     from cli.views.progress_state import COMPARING, READING, VERIFYING, WRITING
     from importer.events import Verified
@@ -117,9 +122,15 @@ def verify(
             comparison = None
             if original is not None and not repair:
                 from importer.verification.compare import compare
+                from store.findings import unreadable
 
                 comparison = compare(
-                    opened, models[0].manifest, original, threads=workers, listen=listen
+                    opened,
+                    models[0].manifest,
+                    original,
+                    damaged=unreadable(report.findings),
+                    threads=workers,
+                    listen=listen,
                 )
             if export is not None:
                 from pathlib import Path
@@ -154,7 +165,10 @@ def verify(
 
         out_json("verify", verification_document(report, comparison, findings, done))
     else:
-        _print(report, comparison, findings, done, quick=quick)
+        shown = (*report.findings, *_of_source(comparison, original))
+        _print(report, comparison, shown, done, quick=quick)
+        if done is None and (advice := _advice(report.findings, names, source)):
+            talk(advice)
     if done.remaining if done else findings:
         raise typer.Exit(_FOUND)
 
@@ -199,7 +213,8 @@ def _print(
         talk(f"note: {note}")
     lines = []
     for finding in findings:
-        models = f" [{', '.join(finding.models)}]" if finding.models else ""
+        others = [name for name in finding.models if name != finding.subject]
+        models = f" [{', '.join(others)}]" if others else ""
         text = f"{finding.problem}: {finding.subject} {finding.message}{models}"
         lines.append(printable(text, 2000))
     verb = "looked at" if quick else "verified"
@@ -215,15 +230,30 @@ def _print(
         summary += f", {len(done.quarantined)} quarantined" if done.quarantined else ""
     lines.append(summary)
     out(fitted(lines))
-    if done is None and (advice := _advice(report.findings)):
-        talk(advice)
 
 
-def _advice(findings: Sequence[Finding]) -> str:
+def _of_source(comparison: Comparison | None, source: Source | None) -> Sequence[Finding]:
+    """Return what comparing found, or one finding in place of many where nothing is alike."""
+    from store.findings import Finding, Problem
+
+    if comparison is None:
+        return ()
+    if not comparison.is_of_another or len(comparison.findings) <= _MANY:
+        return comparison.findings
+    message = f"is of another model: {comparison.differing:,} tensors differ; --json lists them"
+    return (Finding(Problem.SOURCE, f"`{source}`", message, comparison.findings[0].models),)
+
+
+def _advice(findings: Sequence[Finding], names: list[str] | None, source: str | None) -> str:
     """Return what helps: a blob is made again from its source, a manifest by its command."""
     from store.findings import Problem
 
     if any(finding.subject.startswith("sha256:") for finding in findings):
+        if source is not None:
+            command = shlex.join(
+                ["ingot", "verify", *(names or ()), "--repair", "--source", source]
+            )
+            return f"`{command}` rebuilds what is damaged from there"
         return "`ingot verify --repair` rebuilds what is damaged from its source"
     if any(finding.problem is Problem.MANIFEST for finding in findings):
         return "`ingot create`, `ingot pull` or `ingot load` brings a model back, by its name"

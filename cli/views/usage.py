@@ -81,7 +81,7 @@ def _totals(
         yield "in use", f"by {count(len(free.kept), 'writer')}, whose blobs gc keeps"
     yield (
         "gc frees",
-        "nothing before what cannot be read is gone"
+        "nothing while a manifest cannot be read"
         if usage.problems
         else (size(free.nbytes) if not free.is_empty else "nothing"),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from importer.verification.compare import Comparison
+    from importer.verification.comparison import Comparison
     from importer.verification.repair import Repair
     from store.findings import Finding, Report
 

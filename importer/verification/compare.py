@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -24,31 +24,13 @@ from importer.sources.file_metadata import told
 from importer.sources.location import Source
 from importer.sources.stored.record import ModelRecord
 from importer.sources.stored.tensors import StoredTensor, read_layer
+from importer.verification.comparison import Comparison
 from importer.verification.error_bounds import ErrorBoundCheck
-from store import BlobRef, Layer, MediaType, ModelName, Store
+from store import BlobRef, Digest, Layer, MediaType, ModelName, Store
 from store.catalog import StoredManifest
 from store.errors import IngotError, in_words, is_exhausted
 from store.findings import Finding, Problem
 from store.parallel import Stop, each
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """What was compared and what differs.
-
-    Attributes:
-        notes: what is not wrong, and should be known.
-        tensors: that were compared.
-        nbytes: that were read from the source.
-        against: what the model was compared with: its source, or an export.
-    """
-
-    findings: tuple[Finding, ...]
-    notes: tuple[str, ...]
-    tensors: int
-    files: int
-    nbytes: int
-    against: str = "source"
 
 
 class _Pair(NamedTuple):
@@ -91,11 +73,12 @@ class _Pairs:
     findings: list[tuple[str, str]] = field(default_factory=list)
 
 
-def compare(
+def compare(  # noqa: PLR0913 - each is another side of it
     store: Store,
     name: ModelName | StoredManifest,
     source: Source,
     *,
+    damaged: Collection[Digest] = (),
     threads: int = 1,
     listen: Listener = silent,
 ) -> Comparison:
@@ -103,6 +86,9 @@ def compare(
 
     What ingot quantized is encoded again and must give the same bits. What others quantized
     is decoded, and must be as near to the source as its type allows.
+
+    Args:
+        damaged: blobs that cannot be read, of which others have told.
 
     Raises:
         NotFoundError: there is no such model or source.
@@ -117,11 +103,13 @@ def compare(
     plan = plan_import(request._replace(recipe=replace(request.recipe, rules=rules)), store)
     pairs = _Pairs(provenance.record.recipe is not None)
     tensors: dict[str, StoredTensor] = {}
+    unread = {layer.name for layer in manifest.layers if layer.digest in damaged}
     for layer in manifest.layers:
-        if layer.media_type == MediaType.TENSOR:
+        if layer.media_type == MediaType.TENSOR and layer.name not in unread:
             try:
                 tensors |= {one.name: one for one in read_layer(store, layer, headers=True)}
             except (IngotError, OSError) as error:
+                unread.add(layer.name)
                 pairs.findings.append((layer.name, _told(store, error)))
     files = layers_by_name(manifest.layers)
     # A draft or an adapter came from elsewhere, unless the source is a model that carries it.
@@ -129,8 +117,13 @@ def compare(
         folders = tuple(f"{prefix.removesuffix('.')}/" for prefix in carried)
         files = {name: one for name, one in files.items() if not name.startswith(folders)}
         tensors = {name: one for name, one in tensors.items() if not name.startswith(carried)}
-    _pair_tensors(plan, tensors, {layer.digest: layer.ref for layer in manifest.layers}, pairs)
+    planned = {
+        one.name: one for blob in plan.blobs if blob.name not in unread for one in blob.tensors
+    }
+    refs = {layer.digest: layer.ref for layer in manifest.layers}
+    _pair_tensors(planned, tensors, refs, pairs)
     _pair_files(plan, files, pairs)
+    pairs.found = [pair for pair in pairs.found if pair.ref.digest not in damaged]
     _compare_metadata(plan, provenance.record, pairs)
     total = sum(pair.nbytes for pair in pairs.found)
     runtime = _prepare(pairs)
@@ -155,6 +148,9 @@ def compare(
         sum(len(pair.tensors) for pair in pairs.found),
         len(plan.files),
         total,
+        differing=len(
+            {subject for subject, _ in pairs.findings} & (planned.keys() | tensors.keys())
+        ),
     )
 
 
@@ -226,12 +222,11 @@ def _prepare(pairs: _Pairs) -> KernelRuntime:
 
 
 def _pair_tensors(
-    plan: Plan,
+    planned: Mapping[str, TensorPlan],
     tensors: Mapping[str, StoredTensor],
     refs: Mapping[object, BlobRef],
     pairs: _Pairs,
 ) -> None:
-    planned = {one.name: one for one in plan.tensors}
     _list(planned, tensors, "a tensor", pairs)
     blobs: dict[tuple[str, BlobRef], list[TensorPlan]] = {}
     for name in sorted(planned.keys() & tensors.keys(), key=str.encode):

@@ -17,7 +17,7 @@ from importer.formats.uqff.layers import Family
 from importer.sources.document import CONFIG, Document, read_document
 from importer.sources.file import Extent
 from importer.sources.location import StoredModel
-from importer.verification.compare import Comparison
+from importer.verification.comparison import Comparison
 from importer.verification.export_files import (
     WEIGHTS,
     Expected,

@@ -20,7 +20,7 @@ from importer.sources.containers.gguf_model import layer_type
 from importer.sources.file import Extent, SourceFile, find
 from importer.sources.location import StoredModel
 from importer.sources.tree import read_tree
-from importer.verification.compare import Comparison
+from importer.verification.comparison import Comparison
 from importer.verification.gguf_contents import (
     NOT_OURS,
     NOT_THERE,

@@ -188,3 +188,38 @@ def test_a_damaged_manifest_is_not_said_to_be_repairable(store):
     assert done.code == 5
     assert "--repair" not in done.stderr
     assert "`ingot create`, `ingot pull` or `ingot load`" in done.stderr
+
+
+def test_a_missing_blob_is_one_problem_beside_its_source(store):
+    run("create", "m", MODELS / "tiny-llama", store=store).succeeded()
+    max((store / "blobs").iterdir(), key=lambda path: path.stat().st_size).unlink()
+
+    outcome = run("verify", "m", "--source", MODELS / "tiny-llama", store=store)
+
+    assert outcome.code == 5
+    assert outcome.stdout.endswith(": 1 problem\n")
+    assert f"`ingot verify m --repair --source {MODELS / 'tiny-llama'}`" in outcome.stderr
+
+
+def test_another_model_s_source_is_one_problem_and_all_of_them_in_json(store):
+    run("create", "m", MODELS / "tiny-llama", store=store).succeeded()
+    words = ("verify", "m", "--source", MODELS / "tiny-moe")
+
+    lines = run(*words, store=store).stdout.splitlines()
+
+    assert len(lines) == 2
+    assert "tiny-moe` is of another model: " in lines[0]
+    assert len(run(*words, "--json", store=store).document["findings"]) > 20
+
+
+def test_the_blobs_of_a_torn_manifest_are_not_promised_to_gc(store):
+    run("create", "m", MODELS / "tiny-llama", store=store).succeeded()
+    (manifest,) = (path for path in (store / "manifests").rglob("*") if path.is_file())
+    manifest.write_bytes(manifest.read_bytes()[:500])
+
+    outcome = run("verify", store=store)
+
+    assert "gc keeps them until every manifest can be read or is removed" in outcome.stderr
+    assert outcome.stdout.count("m:latest") == 1
+    assert "`ingot gc` deletes those" in run("rm", "m", store=store).succeeded().stderr
+    assert "named by no model, such as" in run("verify", store=store).stderr

@@ -296,11 +296,10 @@ def test_a_plain_tensor_under_the_old_key_is_compared(store, tmp_path):
 def test_a_blob_that_ends_early_is_a_finding(store, tmp_path):
     tensors, blob = ollamas(cut=4)
 
-    first, *others = found_in(store, tmp_path, tensors, blob).findings
+    (only,) = found_in(store, tmp_path, tensors, blob).findings
 
-    assert first.subject == KEY
-    assert "data" in first.message
-    assert [one.message for one in others] == ["is a tensor of the source that the model lacks"]
+    assert only.subject == KEY
+    assert "data" in only.message
 
 
 def test_a_part_that_is_not_there_is_a_finding(store, tmp_path):
