@@ -18,7 +18,7 @@ from importer.engine.space import check_space, telling_space
 from importer.engine.write import write_blobs
 from importer.events import Listener, Planned, Published, Scanned, silent
 from importer.modelfile.layers import inherited, use_layers
-from importer.models.quality import Quality, quality_bytes
+from importer.models.quality import Quality, longest_report, quality_bytes
 from importer.planning.layers import layer_of
 from importer.planning.outcome import check_fits
 from importer.planning.plan import FilePlan, Plan
@@ -148,14 +148,18 @@ def import_model(
     reuse = Reuse(store, plan, trusts=not request.rehash)
     known = known_blobs(plan, store, reuse)
     sizes = [job.nbytes for job, ref in zip(jobs, known, strict=True) if ref is None]
-    check_space(store, sizes)
+    config_document, use = configuration(request, plan)
+    room = [*sizes, len(config_document)]
+    if request.report and plan.rounds:
+        room.append(longest_report(plan))
+    check_space(store, room)
     check_readable(
         job.file
         for job, ref in zip(jobs, known, strict=True)
         if ref is None and isinstance(job, FilePlan)
     )
     listen(Planned(len(jobs), plan.nbytes, len(jobs) - len(sizes)))
-    with telling_space(store, sizes), store.writing(request.name) as writer:
+    with telling_space(store, room), store.writing(request.name) as writer:
         if request.rehash:
             writer.distrust()
         files = plan.inventory.all_files
@@ -172,7 +176,6 @@ def import_model(
         )
         written = write(jobs, known=known)
         layers = [layer_of(job, done.ref) for job, done in zip(jobs, written, strict=True)]
-        config_document, use = configuration(request, plan)
         documents = [config_document]
         quality: tuple[Quality, ...] = ()
         if request.report and plan.rounds:

@@ -70,14 +70,14 @@ class _Verification:
         hides = any(finding.problem in _OF_MANIFESTS for finding in findings)
         unnamed = dict(self._unnamed(uses, findings))
         if unnamed:
-            blobs = f"{count(len(unnamed), 'blob')} ({size(sum(unnamed.values()))})"
+            these = f"{count(len(unnamed), 'blob')} ({size(sum(unnamed.values()))})"
             first = f"such as {min(unnamed, key=str)}"
             # A manifest that cannot be read may name them.
             self.notes.append(
-                f"{blobs} named by no model that can be read, {first}; gc keeps them until "
+                f"{these} named by no model that can be read, {first}; gc keeps them until "
                 "every manifest can be read or is removed"
                 if hides
-                else f"{blobs} named by no model, {first}; gc frees them"
+                else f"{these} named by no model, {first}; gc frees them"
             )
         uses |= {digest: [] for digest in unnamed}
         total = sum(unnamed.values()) + sum(use[0].ref.size for use in uses.values() if use)

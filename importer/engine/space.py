@@ -13,12 +13,12 @@ from store.fs import FileSystem
 from store.status import Free
 from store.text import in_bytes
 
-_DOCUMENTS: Final = 1 << 20
-"""Configuration, manifest, pins and directories, generously."""
-_DOCUMENT_FILES: Final = 20
-"""Of those: the store's and the tag's directories, the memo, a writer's folder and files."""
-_PER_LAYER: Final = 512
-"""Bytes of a manifest for each layer, and of its pin."""
+_MEMO: Final = 128 << 10
+"""Bytes of an empty memo and of its journal: 30 blobs made one of 32 KiB."""
+_DOCUMENT_FILES: Final = 24
+"""The store's and the tag's directories, the memo, a writer's folder, manifest, origin."""
+_PER_LAYER: Final = 1024
+"""Bytes of a manifest for each layer, of its pin, and of what the memo notes."""
 
 
 def check_space(store: Store, sizes: Iterable[int]) -> None:
@@ -44,7 +44,7 @@ def check_room(fs: FileSystem, root: Path, sizes: Iterable[int], what: str) -> N
     needed = _needed(sizes, free.block)
     if needed.nbytes > free.nbytes:
         raise NoSpaceError(
-            f"the {what} needs up to {in_bytes(needed.nbytes)}, `{root}` has "
+            f"the {what} needs up to {needed.told}, `{root}` has "
             f"{in_bytes(free.nbytes)} free; nothing was written",
             code="E_NOSPACE",
         )
@@ -89,17 +89,32 @@ def telling_room(fs: FileSystem, root: Path, sizes: Iterable[int], what: str) ->
 
 
 class _Needed(NamedTuple):
+    """Room on a file system.
+
+    Attributes:
+        nbytes: of whole blocks, with what is written beside the content.
+        content: bytes of the blobs or files themselves.
+    """
+
     nbytes: int
     files: int
+    content: int
+
+    @property
+    def told(self) -> str:
+        """What is needed, in words."""
+        return f"{in_bytes(self.nbytes)}, {self.content:,} of them content"
 
 
 def _needed(sizes: Iterable[int], block: int) -> _Needed:
-    count = nbytes = 0
+    count = nbytes = content = 0
     for size in sizes:
         # A file takes whole blocks: 100 000 small tensors are 400 MB of 4 KiB blocks.
         nbytes += -(-size // block) * block + _PER_LAYER
+        content += size
         count += 1
-    return _Needed(nbytes + _DOCUMENTS, count + _DOCUMENT_FILES)
+    nbytes += _MEMO + _DOCUMENT_FILES * block
+    return _Needed(nbytes, count + _DOCUMENT_FILES, content)
 
 
 def _free(fs: FileSystem, root: Path) -> Free:

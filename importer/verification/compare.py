@@ -224,7 +224,7 @@ def _prepare(pairs: _Pairs) -> KernelRuntime:
 def _pair_tensors(
     planned: Mapping[str, TensorPlan],
     tensors: Mapping[str, StoredTensor],
-    refs: Mapping[object, BlobRef],
+    refs: Mapping[Digest, BlobRef],
     pairs: _Pairs,
 ) -> None:
     _list(planned, tensors, "a tensor", pairs)

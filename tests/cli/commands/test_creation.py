@@ -92,7 +92,8 @@ def test_a_plan_says_that_it_does_not_fit(store, monkeypatch):
 
     done = run("create", "m", LLAMA, "--dry-run", store=store).succeeded()
 
-    assert "warning: the import needs up to 1." in done.stdout
+    assert "warning: the import needs up to " in done.stdout
+    assert " of them content, `" in done.stdout
     assert done.stdout.endswith("has 1.0 KB (1,000 bytes) free\n")
     words = ("create", "m", LLAMA, "--dry-run", "--json")
     assert run(*words, store=store).document["fits"] is False

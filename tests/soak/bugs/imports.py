@@ -19,8 +19,8 @@ def _imports() -> Iterator[Bug]:
         "inodes are not counted before an import",
         "importer",
         "importer/engine/space",
-        "return _Needed(nbytes + _DOCUMENTS, count + _DOCUMENT_FILES)",
-        "return _Needed(nbytes + _DOCUMENTS, 0)",
+        "return _Needed(nbytes, count + _DOCUMENT_FILES, content)",
+        "return _Needed(nbytes, 0, content)",
     )
     yield bug(
         "tensors of any dtype have equal blobs",
