@@ -74,6 +74,20 @@ def test_an_export_is_compared_to_the_last_bit(filled, tmp_path, way):
 
 
 @pytest.mark.parametrize("way", WAYS)
+def test_the_number_of_threads_changes_no_byte(filled, tmp_path, way, monkeypatch):
+    monkeypatch.setattr("importer.exports.jobs._SHARED", 100)
+    places = {jobs: tmp_path / jobs / "out" for jobs in ("1", "2", "7")}
+    for jobs, place in places.items():
+        place.parent.mkdir()
+        words = ("export", "m", place, *WAYS[way], "--jobs", jobs)
+        run(*words, store=filled).succeeded()
+
+    one, two, seven = map(contents, places.values())
+
+    assert one == two == seven
+
+
+@pytest.mark.parametrize("way", WAYS)
 def test_a_damaged_blob_is_named_and_nothing_is_published(filled, tmp_path, way):
     with Store(filled) as store:
         layers = store.catalog.get(ModelName.parse("m")).parse().layers
