@@ -29,6 +29,7 @@ from importer.recipes.options import QuantizeOptions, parse_options
 from importer.sources.classification import SourceKind
 from importer.sources.configuration import declared_dtype
 from importer.sources.document import CONFIG
+from importer.sources.parameters import scales_activations
 from importer.sources.tensor import SourceTensor
 from store.errors import InputError, UnsupportedError
 from store.tensorblob import BIAS, SCALE
@@ -137,7 +138,9 @@ class _Model:
         stacks: defaultdict[str, list[tuple[int, SourceTensor, Transcoder]]] = defaultdict(list)
         for source, plan in self._sources():
             name = self._name(source)
-            if name is None:
+            if name is None or (
+                not self._is_of_mlx and scales_activations(name.text, source.shape)
+            ):
                 self._dropped.append(source.name)
                 continue
             transcoder = self._transcoder(source, plan, name)

@@ -13,6 +13,7 @@ from importer.sources.inventory import Inventory
 from importer.sources.parameters import ACTIVATIONS
 from store import limits
 from store.tensorfile import LENGTH_BYTES
+from store.text import count
 
 _TWO_BITS: Final = 2
 _COHERENT: Final = 1_000_000_000
@@ -49,8 +50,8 @@ def warnings_of(
     activations = [plan for plan in plans if plan.name.endswith(ACTIVATIONS)]
     if activations and not recipe.is_plain and inventory.scheme is not None:
         yield (
-            f"{len(activations)} tensors are kept that scaled activations of the quantized "
-            f"model, and are of no use to another type; the first is `{activations[0].name}`"
+            f"{count(len(activations), 'tensor')} scaled activations of the quantized model, "
+            f"of no use to another type; the first is `{activations[0].name}`"
         )
     if not recipe.is_plain and all(plan.target is None for plan in plans):
         yield "no tensor becomes another type: the plan says why for each"

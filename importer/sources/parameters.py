@@ -23,5 +23,9 @@ def is_parameter(name: str, dtype: str, shape: tuple[int, ...]) -> bool:
 
     Integers are not, nor is a single number that scales activations of a quantized model.
     """
-    is_scale = name.endswith(ACTIVATIONS) and elements(shape) == 1
-    return is_floating(dtype) and not is_scale
+    return is_floating(dtype) and not scales_activations(name, shape)
+
+
+def scales_activations(name: str, shape: tuple[int, ...]) -> bool:
+    """Return whether a tensor is a number that scales activations of a quantized model."""
+    return name.endswith(ACTIVATIONS) and elements(shape) == 1

@@ -46,6 +46,7 @@ from importer.recipes.options import QuantizeOptions, parse_options
 from importer.sources.classification import SourceKind
 from importer.sources.document import Document
 from importer.sources.imatrix import read_imatrix
+from importer.sources.parameters import scales_activations
 from importer.sources.roles import LeftOut
 from importer.sources.tensor import SourceTensor
 from store.errors import UnsupportedError, UsageError
@@ -245,7 +246,8 @@ def _taken(every: Sequence[SourceTensor], architecture: Architecture) -> Iterato
     for one in every:
         name = one.own_name.removeprefix(architecture.strips)
         is_key = one.own_name.endswith(tuple(architecture.numbers))
-        if is_of_text(one.own_name) and not is_key and not name.startswith(architecture.drops):
+        is_unused = name.startswith(architecture.drops) or scales_activations(name, one.shape)
+        if is_of_text(one.own_name) and not is_key and not is_unused:
             yield one._replace(name=name) if architecture.strips else one
 
 

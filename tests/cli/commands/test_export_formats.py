@@ -30,6 +30,7 @@ WAYS = {
     "uqff afq4": ("--to", "uqff", "-q", "afq4"),
 }
 PACKED = "model.layers.0.mlp.up_proj.weight"
+SCALE = "model.layers.0.mlp.up_proj.activation_scale"
 
 
 @pytest.fixture
@@ -111,6 +112,7 @@ def in_eight_bits(directory):
     codes = noise(PACKED, math.prod(shape)).replace(b"\x7f", b"\0").replace(b"\xff", b"\0")
     tensors[PACKED] = ("F8_E4M3", shape, codes)
     tensors[f"{PACKED}_scale_inv"] = ("F32", (1, 1), struct.pack("<f", 0.3))
+    tensors[SCALE] = ("F32", (), struct.pack("<f", 0.7))
     config = json.loads((source / "config.json").read_bytes())
     told = {"quant_method": "fp8", "weight_block_size": [128, 128]}
     config["quantization_config"] = told
@@ -134,6 +136,18 @@ def test_strict_refuses_what_is_told_without_it(store, tmp_path, to):
     document = run(*words, "--json", store=store).succeeded().document
     (loss,) = document["lossy"]
     assert "rounded" in loss
+
+
+@pytest.mark.parametrize("to", ["gguf", "mlx"])
+def test_what_scaled_activations_is_left_out_and_said(store, tmp_path, to):
+    """llama.cpp's converter drops them; mlx-lm does not load a model that has them."""
+    words = ("export", in_eight_bits(tmp_path / "in"), tmp_path / "out", "--to", to)
+
+    document = run(*words, "--json", store=store).succeeded().document
+
+    assert any(SCALE in one for one in document["warnings"])
+    assert any("left out" in one for one in document["warnings"])
+    assert not any(b"activation_scale" in one for one in contents(tmp_path / "out"))
 
 
 def test_what_a_format_holds_is_no_loss(store, tmp_path):

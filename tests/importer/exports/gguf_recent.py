@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 
-from tests.importer.builders import safetensors, write
+from tests.importer.builders import noise, safetensors, write
 from tests.importer.exports.gguf_checkpoints import (
     BASE,
     DEEPSEEK,
@@ -41,6 +42,8 @@ _LFM2 = {
     "norm_eps": 1e-05,
 }
 _INSIDE = {**BASE, "model_type": "mistral", "head_dim": NARROW, "rope_theta": 1000000.0}
+_MINISTRAL = {**BASE, "model_type": "ministral3", "head_dim": NARROW, "rope_parameters": _YARN}
+_FLOAT8 = {"quant_method": "fp8", "activation_scheme": "static", "weight_block_size": None}
 _GEMMA = {"head_dim": NARROW, "sliding_window": 16, "use_bidirectional_attention": True}
 _DENSE = {"idx": 2, "name": "2", "path": "2_Dense", "type": "models.Dense"}
 _DISTIL = {"dim": WIDE, "hidden_dim": INNER, "n_heads": 2, "n_layers": 2}
@@ -60,6 +63,13 @@ MODELS = {
         "Mistral3ForConditionalGeneration",
         "mistral3",
         {"text_config": _INSIDE},
+        "llama3",
+        None,
+    ),
+    "ministral3-float8": (
+        "Mistral3ForConditionalGeneration",
+        "mistral3",
+        {"text_config": _MINISTRAL, "quantization_config": _FLOAT8},
         "llama3",
         None,
     ),
@@ -83,6 +93,8 @@ def checkpoint(directory, name):
     if name in _ENCODERS:
         del config["rms_norm_eps"], config["num_key_value_heads"]
     tensors = {one: values(f"{name} {one}", shape, "BF16") for one, shape in _tensors(name)}
+    if "quantization_config" in config:
+        tensors = dict(_in_eight_bits(tensors))
     files = {"config.json": json.dumps(config).encode(), **_vocabulary(vocabulary)}
     if pooling:
         module = {"idx": 1, "name": "1", "path": "1_Pooling", "type": "models.Pooling"}
@@ -97,6 +109,19 @@ def checkpoint(directory, name):
         files["2_Dense/model.safetensors"] = safetensors(inside)
     write(directory, {**files, "model.safetensors": safetensors(tensors)})
     return directory
+
+
+def _in_eight_bits(tensors):
+    """Yield matrices of layers as FP8, with a factor of theirs and one of activations."""
+    for name, (dtype, shape, data) in tensors.items():
+        if not name.endswith("_proj.weight"):
+            yield name, (dtype, shape, data)
+            continue
+        codes = noise(name, math.prod(shape))
+        finite = codes.replace(b"\x7f", b"\0").replace(b"\xff", b"\0")
+        yield name, ("F8_E4M3", shape, finite)
+        yield f"{name}_scale_inv", ("BF16", (), b"\x11\x3c")
+        yield f"{name.removesuffix('weight')}activation_scale", ("BF16", (), b"\x11\x3e")
 
 
 def _vocabulary(kind):
@@ -136,11 +161,12 @@ def _tensors(name):
     if name in _ENCODERS:
         yield from _distilbert() if name == "distilbert" else _xlm_roberta()
         return
-    before = {"embedding-gemma": "", "qwen3-inside": "", "mistral3": "language_model.model."}
+    before = dict.fromkeys(("embedding-gemma", "qwen3-inside"), "")
+    before |= dict.fromkeys(("mistral3", "ministral3-float8"), "language_model.model.")
     prefix = before.get(name, "model.")
     yield f"{prefix}embed_tokens.weight", (TOKENS, WIDE)
     yield f"{prefix}{'embedding_norm' if name == 'lfm2-moe' else 'norm'}.weight", (WIDE,)
-    if name == "mistral3":
+    if name in {"mistral3", "ministral3-float8"}:
         yield "language_model.lm_head.weight", (TOKENS, WIDE)
         yield "vision_tower.patch_conv.weight", (WIDE, 3, 2, 2)
         yield "multi_modal_projector.linear_1.weight", _SQUARE
