@@ -120,4 +120,5 @@ def facts_of(metadata: Metadata) -> Facts:
         number("expert_count"),
         heads // shared if shared else 1,
         is_llama=architecture in _BY_BLOCKS,
+        is_falcon=architecture == "falcon",
     )

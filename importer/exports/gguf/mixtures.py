@@ -95,6 +95,17 @@ CHOICES: Final[Mapping[str, Mapping[str, tuple[Choice, ...]]]] = {
     "Q5_0": {"ffn_down": (Choice("Q5_1", "first eighth, weighted"),)},
 }
 """By the type of the file: for a category its choices, of which the first that fits decides."""
+_OF_FALCON: Final[Mapping[str, Mapping[str, tuple[Choice, ...]]]] = {
+    "Q2_K": {"attn_output": ()},
+    "Q3_K_M": {
+        "attn_output": (),
+        "ffn_down": (Choice("Q5_K", "first sixteenth"), Choice("Q4_K", "more bits")),
+    },
+    "Q3_K_L": dict.fromkeys(("attn_output", "ffn_down"), (Choice("Q4_K"),)),
+    "Q4_K_S": {"ffn_down": ()},
+    "Q4_K_M": {"ffn_down": (Choice("Q6_K", "first sixteenth"), Choice("Q5_K", "more bits"))},
+}
+"""What Falcon has instead of these; its output layer is Q8_0 whatever the file's type."""
 _OUTPUT_OF_MANY: Final = frozenset(
     {"Q2_K", "Q3_K_S", "Q3_K_M", "IQ4_NL", "Q4_K_S", "Q4_K_M", "IQ4_XS"}
 )
@@ -110,6 +121,7 @@ class Facts(NamedTuple):
         shared: heads of q that share one of k and v.
         is_weighted: whether there is an importance matrix.
         is_llama: whether the model's size goes by its blocks, as that of Llama's kind.
+        is_falcon: whether it is a Falcon, which has choices of its own.
     """
 
     blocks: int
@@ -117,6 +129,7 @@ class Facts(NamedTuple):
     shared: int = 1
     is_weighted: bool = False
     is_llama: bool = False
+    is_falcon: bool = False
 
 
 @dataclass
@@ -193,7 +206,8 @@ def _kind(  # noqa: PLR0913 - a mixture asks for so much
     is_embedding = name in {"token_embd.weight", "per_layer_token_embd.weight"}
     if name == "output.weight" or (is_tied and is_embedding):
         fits = shape[-1] % NAMED[default].elements == 0
-        return "Q8_0" if file_type in {"MXFP4_MOE", "Q8_0"} or not fits else "Q6_K"
+        is_wide = file_type in {"MXFP4_MOE", "Q8_0"} or counts.facts.is_falcon or not fits
+        return "Q8_0" if is_wide else "Q6_K"
     if file_type == "MXFP4_MOE":
         return "MXFP4" if len(trimmed(shape)) >= _STACK else "Q8_0"
     if is_embedding:
@@ -209,7 +223,10 @@ def _of_block(name: str, file_type: str, default: str, counts: _Counts) -> str:
         place = counts.place(name, category)
     if facts.experts == _MANY and category == "attn_output":
         return "Q5_K" if file_type in _OUTPUT_OF_MANY else default
-    for choice in CHOICES.get(file_type, {}).get(category, ()):
+    choices = dict(CHOICES.get(file_type, {}))
+    if facts.is_falcon:
+        choices |= _OF_FALCON.get(file_type, {})
+    for choice in choices.get(category, ()):
         if counts.is_in(choice.where, *place):
             kind = choice.kind
             break

@@ -31,7 +31,8 @@ GOLDEN = json.loads((REPOSITORY / "fixtures" / "gguf" / "mixtures.json").read_by
 def test_every_tensor_gets_the_type_that_llama_quantize_gives_it(name, kind):
     layers, heads, shared, experts, _, _ = CASES[name]
     tensors = sorted(tensors_of(CASES[name]).items(), key=lambda one: by_block(one[0]))
-    facts = Facts(layers, experts, heads // shared, is_llama=True)
+    is_falcon = name.startswith("falcon")
+    facts = Facts(layers, experts, heads // shared, is_llama=not is_falcon, is_falcon=is_falcon)
 
     found = mixed_types(tensors, kind, FILE_TYPES[kind].kind, facts)
 
