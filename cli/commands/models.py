@@ -80,10 +80,23 @@ def list_models(
     from importer.models.summary import summary_of
 
     rows = [(*pair, summary_of(opened, pair[1].config)) for pair in found]
+    problems += _without_configuration(opened, found)
     if json:
         out_json("list", {"models": list_document(rows), "problems": problems})
     else:
         out(list_lines(rows))
+
+
+def _without_configuration(
+    store: "Store", found: "list[tuple[StoredManifest, Manifest]]"
+) -> "list[str]":
+    from cli.views.console import warn
+
+    lost = [model for model, manifest in found if not store.blobs.holds(manifest.config.ref)]
+    told = [f"the configuration of {model.name} is missing or damaged" for model in lost]
+    for problem in told:
+        warn(f"{problem}; `ingot verify` tells more")
+    return told
 
 
 def copy_model(

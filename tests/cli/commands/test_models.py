@@ -314,3 +314,18 @@ def test_a_type_of_floats_is_spelled_as_that_of_tensors(store, kind):
 )
 def test_numbers_of_parameters_have_as_many_digits_whoever_wrote_them(stored, shown):
     assert shortened(stored) == shown
+
+
+def test_a_model_without_its_configuration_is_warned_of(store):
+    run("create", "m", MODELS / "tiny-llama", store=store).succeeded()
+    config = run("show", "m", "--json", store=store).document["config"]
+    lost = [path for path in (store / "blobs").iterdir() if b'"ingot":' in path.read_bytes()]
+    assert config
+    (only,) = lost
+    only.unlink()
+
+    outcome = run("list", store=store).succeeded()
+
+    told = "the configuration of m:latest is missing or damaged"
+    assert f"{told}; `ingot verify` tells more" in outcome.stderr
+    assert run("list", "--json", store=store).document["problems"] == [told]
