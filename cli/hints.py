@@ -146,8 +146,10 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "`mlx_lm.dynamic_quant` writes",
         "E_SHORT_WRITE": "Free some space, or look at the disk of the store",
         "E_SOURCE_CHANGED": "Run the command again when nothing else writes to the source",
+        "E_SRC_ADAPTER": "Name its model as FROM, and the adapter as ADAPTER, in a Modelfile: "
+        "`ingot create NAME -f Modelfile`",
         "E_SRC_CHANGED": "Name the source that the model was made from with `--source`",
-        "E_SRC_TYPE": "A source is a directory, or a file of weights; links are followed",
+        "E_SRC_TYPE": "A source is a directory or a file of weights, or a link to one",
         "E_SRC_VARIANT": "Leave `--variant` out, or name one that the source has",
         "E_SRC_VARIANTS": "Choose one with `--variant {variant}`",
         "E_STDOUT": "Look at where stdout goes: a full disk, or a closed pipe",
@@ -156,7 +158,7 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "E_STORE_OVERLAP": "Name another store with `--store`, or another source",
         "E_STORE_PATH": "Name a directory with `--store`, or leave it out for ~/.models",
         "E_STRICT": "Give them a rule (`--rule 'NAME=keep'`), or leave `--strict` out",
-        "E_ST_CONTENT": "Fetch the file again; for a Git LFS pointer, `git lfs pull` does that",
+        "E_ST_CONTENT": "Fetch the file again",
         "E_ST_DTYPE": "Upgrade ingot, or save the model with another dtype",
         "E_ST_REFERENCE": "Save the file again with the safetensors library",
         "E_SYNC": "A model is a table `[[model]]` with `name`, `source`, and options of "

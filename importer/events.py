@@ -63,12 +63,17 @@ class Scanned(NamedTuple):
     """The source's headers were read.
 
     Attributes:
+        files: that the weights are in; blobs, of a stored model.
         nbytes: of the weights.
+        model: the manifest of the stored model that the source is, or None.
+        of: what the source is called, where there are several.
     """
 
     tensors: int
     files: int
     nbytes: int
+    model: Digest | None = None
+    of: str = ""
 
 
 class Moving(NamedTuple):

@@ -103,7 +103,7 @@ def planned(
             )
         weights = inventory.weights
         nbytes = sum(file.size for file in weights)
-        listen(Scanned(len(inventory.tensors), len(weights), nbytes))
+        listen(Scanned(len(inventory.tensors), len(weights), nbytes, inventory.model))
         facts = classify(inventory, inherited(request.use, inventory.words).parser)
         recipe = request.recipe
         if isinstance(recipe, QuantizeOptions):

@@ -123,9 +123,7 @@ def _planned(
     *,
     only_headers: bool = False,
 ) -> Plan:
-    from cli.views.ollama import runs_of_plan, warning
     from importer.pipeline import plan_import
 
     plan = plan_import(request, store, listen, only_headers=only_headers)
-    told = warning(runs_of_plan(plan), has_choice=request.budget is not None)
-    return plan._replace(warnings=(*plan.warnings, *notes, *([told] if told else ())))
+    return plan._replace(warnings=(*plan.warnings, *notes))

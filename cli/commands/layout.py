@@ -48,11 +48,11 @@ def save(
     from cli.views.console import out, out_json, talk
     from cli.views.progress import listening
     from cli.views.progress_state import SAVING
-    from cli.views.registry import save_document
+    from cli.views.registry import save_document, save_summary
+    from importer.exports.layout import is_archive
     from importer.exports.layout import save as saved
     from store.errors import UsageError
     from store.lookup import is_glob
-    from store.text import count, size
 
     if dest == "":  # as of `"$UNSET"`: not the current directory
         raise UsageError("DEST is empty, expected a path", code="E_USAGE")
@@ -67,7 +67,7 @@ def save(
     if json:
         out_json("save", save_document(done, dest))
         return
-    talk(f"saved {count(done.blobs.blobs, 'blob')}, {size(done.nbytes)} in all")
+    talk(save_summary(done, is_archive=is_archive(Path(dest))))
     out(f"{name} {digest}" for name, digest in done.models)
 
 

@@ -171,15 +171,17 @@ def copy_model(
         replaced = (
             restore(writer, former, names[1]) if former is not None else writer.copy(*names)
         )
-    if replaced is not None and replaced.digest == found.digest:
-        talk(f"{names[1]} is unchanged")
-    elif replaced is not None:
+    is_same = replaced is not None and replaced.digest == found.digest
+    if replaced is not None and not is_same:
         talk(f"replaced {names[1]} (was {replaced.digest.short})")
     copied = f"{names[0]}{AT}{found.digest.short}" if former else str(names[0])
     if json:
         was = str(replaced.digest) if replaced else None
         document = {"source": copied, "target": str(names[1]), "replaced": was}
         out_json("cp", document)
+    elif is_same:
+        is_there = "" if copied == str(names[1]) else f": it is '{copied}' already"
+        out([f"'{names[1]}' is unchanged{is_there}"])
     else:
         out([f"copied '{copied}' to '{names[1]}'"])
 
@@ -251,4 +253,5 @@ def _readable(
                 found.append((model, model.parse()))
         except (IngotError, OSError) as error:
             problems.append(in_words(error))
-    return sorted(found, key=lambda pair: str(pair[0].name)), problems
+    # By name and tag apart: `llama:latest` goes before `llama4:latest`.
+    return sorted(found, key=lambda pair: str(pair[0].name).rpartition(":")), problems

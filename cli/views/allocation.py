@@ -8,7 +8,7 @@ from typing import Final
 
 from cli.views.table import table
 from importer.planning.allocation import Allocation, Chosen, Point
-from store.text import count, printable, size
+from store.text import count, in_bytes, printable, size
 
 _WORST: Final = 5
 
@@ -27,7 +27,7 @@ def allocation_lines(made: Allocation) -> Iterator[str]:
     if made.more is not None:
         step = made.more.nbytes - made.point.nbytes
         then = _said(made.more.error)
-        yield f"{step:,} bytes more ({size(step)}) would make the expected error {then}"
+        yield f"{in_bytes(step)} more would make the expected error {then}"
     worst = sorted(made.chosen, key=lambda one: -one.share)[:_WORST]
     if worst and worst[0].share:
         yield "loses most:"

@@ -37,7 +37,7 @@ def use_of_parameters(parameters: Parameters) -> str:
     """Say what Ollama takes of parameters."""
     if parameters.used == "all":
         return "Ollama uses them"
-    return f"Ollama takes `{parameters.used}` of it, and no parameter"
+    return f"Ollama takes `{parameters.used}` from it, and nothing else"
 
 
 def template_rows(store: Store, model: Description) -> Iterator[tuple[str, ...]]:

@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from cli.views.ollama import document, note, runs_of_plan
 from importer.planning.outcome import Outcome, outcomes_of
+from importer.sources.document import CONFIG
 from store import CommitOutcome
 from store.errors import NoSpaceError
 from store.tensorfile import elements
@@ -44,6 +46,7 @@ def result_document(result: ImportResult, plan: Plan, seconds: float) -> dict[st
             for outcome, (blobs, nbytes) in tallies.items()
         },
         "left_out": [{"path": left.path, "reason": left.reason} for left in plan.left_out],
+        "runs_in": document(runs_of_plan(plan)),
         "warnings": list(plan.warnings),
         "milliseconds": round(seconds * 1000),
     }
@@ -59,6 +62,8 @@ def result_lines(
     """
     yield from _left_out([left.reason for left in plan.left_out])
     yield from notes_of(plan)
+    if (runs := note(plan)) is not None:
+        yield runs
     if result.replaced == result.digest:
         yield f"{result.name} is unchanged"
     elif result.replaced is not None:
@@ -92,7 +97,15 @@ def result_lines(
 def notes_of(plan: Plan) -> Iterator[str]:
     """Yield what a source lacks that nothing else tells of."""
     inventory = plan.inventory
-    if not inventory.configs and inventory.whole is None and inventory.model is None:
+    if inventory.configs or inventory.whole is not None or inventory.model is not None:
+        return
+    if inventory.file(CONFIG) is None and (inventory.root / CONFIG).is_file():
+        directory = printable(shlex.quote(str(inventory.root)), 4096)
+        yield (
+            "note: the config.json beside this file is not part of the model; to include it, "
+            f"name the directory: {directory}"
+        )
+    else:
         yield "note: there is no config.json, so programs cannot know the architecture"
 
 

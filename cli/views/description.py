@@ -123,17 +123,16 @@ def _shares(shares: tuple[Share, ...]) -> list[tuple[str, ...]]:
 
 def _storage(model: Description) -> Iterator[tuple[str, str]]:
     yield "size", f"{size(model.size)} in {len(set(model.manifest.blobs))} blobs"
-    yield "own", f"{size(model.sharing.own)}, used by no other model"
+    yield "own", f"{size(model.sharing.own)}, in no other model"
     yield "shared", f"{size(model.sharing.shared)} with {_partners(model)}"
     yield "digest", model.stored.digest.short
 
 
 def _partners(model: Description) -> str:
     partners = model.sharing.partners
-    named = [str(one.name) for one in partners[:_PARTNERS]]
-    if len(partners) > _PARTNERS:
-        named.append(f"{len(partners) - _PARTNERS} more")
-    return ", ".join(named) or "other models"
+    named = ", ".join(str(one.name) for one in partners[:_PARTNERS])
+    more = f" and {len(partners) - _PARTNERS} more" if len(partners) > _PARTNERS else ""
+    return named + more or "other models"
 
 
 def _files(model: Description) -> list[tuple[str, ...]]:

@@ -8,7 +8,7 @@ from importer.recipes.runtimes import STACKED_ONLY, TYPES, Obstacle, RunsIn, run
 from store.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from importer.models.description import Description
     from importer.planning.plan import Plan
@@ -52,25 +52,28 @@ def words(found: RunsIn) -> str:
     """Say it in one line, without a flag."""
     if found.version:
         return f"Ollama {found.version} and later"
-    return f"no Ollama: {'; '.join(_why(*obstacle) for obstacle in found.obstacles)}"
+    by_kind: dict[Obstacle, list[str]] = {}
+    for kind, what in found.obstacles:
+        by_kind.setdefault(kind, []).append(printable(what))
+    return f"no Ollama: {'; '.join(_why(kind, what) for kind, what in by_kind.items())}"
 
 
-def warning(found: RunsIn | None, *, has_choice: bool = False) -> str | None:
-    """Say what keeps Ollama from running a model, and which flag helps; None for nothing.
-
-    Args:
-        found: what keeps it.
-        has_choice: whether the types were chosen among several for a size.
-
-    Where Ollama does not have the architecture nothing would help: the plan and `show` tell it.
-    """
-    kinds = [what for what, _ in found.obstacles] if found is not None else []
-    if found is None or not kinds or Obstacle.ARCHITECTURE in kinds:
+def words_of_plan(plan: Plan) -> str | None:
+    """Say what `words` says, and what helps; None for a plan that is not of tensors."""
+    if (found := runs_of_plan(plan)) is None:
         return None
-    helps = _HELP | ({Obstacle.TYPE: _CHOICE} if has_choice else {})
-    unique = list(dict.fromkeys(helps[what] for what in kinds if helps[what]))
-    why = "; ".join(_why(*obstacle) for obstacle in found.obstacles)
-    return f"Ollama cannot run this: {why}" + (f" ({'; '.join(unique)})" if unique else "")
+    kinds = {kind for kind, _ in found.obstacles}
+    if Obstacle.ARCHITECTURE in kinds:  # nothing helps then
+        return words(found)
+    helps = _HELP | ({Obstacle.TYPE: _CHOICE} if plan.allocation is not None else {})
+    listed = [help_ for kind, help_ in helps.items() if kind in kinds]
+    return words(found) + (f" ({'; '.join(listed)})" if listed else "")
+
+
+def note(plan: Plan) -> str | None:
+    """Say that no Ollama runs what a plan makes, why, and what helps; None where one does."""
+    found = runs_of_plan(plan)
+    return f"note: runs in {words_of_plan(plan)}" if found and found.obstacles else None
 
 
 def document(found: RunsIn | None) -> dict[str, object] | None:
@@ -81,8 +84,8 @@ def document(found: RunsIn | None) -> dict[str, object] | None:
     return {"ollama": found.version or None, "obstacles": obstacles}
 
 
-def _why(obstacle: Obstacle, what: str) -> str:
-    what = printable(what)
+def _why(obstacle: Obstacle, about: Sequence[str]) -> str:
+    what = _listed(about)
     match obstacle:
         case Obstacle.TYPE:
             return f"its runner does not support {what}"
@@ -91,15 +94,20 @@ def _why(obstacle: Obstacle, what: str) -> str:
         case Obstacle.PREQUANTIZED:
             return f"it does not read arrays of {what} as they came"
         case Obstacle.PIPELINE:
-            return f"it makes no images since the version after {what}"
-    return f"it has no {what}" if what else "nothing tells the architecture"
+            return f"{what} was the last version that made images"
+    if not what:
+        return "nothing says what architecture this is"
+    return f"it cannot run {what} from tensors, though it may from a GGUF file"
+
+
+def _listed(words: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
 _HELP = {
-    Obstacle.TYPE: f"it has {', '.join(TYPES[:-1])} and {TYPES[-1]}",
+    Obstacle.TYPE: f"it has {_listed(TYPES)}",
     Obstacle.PACKED: "`--experts stacked` helps",
     Obstacle.PREQUANTIZED: "`-q repack` or `-q int4` helps",
-    Obstacle.PIPELINE: "",
 }
 
 _CHOICE = "`--allow int4/64,int8/64` helps"

@@ -9,7 +9,7 @@ from typing import Final
 
 from cli.views.allocation import allocation_document, allocation_lines
 from cli.views.collapse import collapse
-from cli.views.ollama import document, runs_of_plan, words
+from cli.views.ollama import document, runs_of_plan, words_of_plan
 from cli.views.rules import rule_lines
 from cli.views.table import table
 from importer.engine.growth import Growth
@@ -23,6 +23,8 @@ from store.text import count, printable, size
 
 _BEFORE: Final = attrgetter("source_nbytes")
 _AFTER: Final = attrgetter("nbytes")
+_ROUNDED: Final = 1000
+"""Bytes from which on a number in KB or more says something else than the number itself."""
 
 
 @dataclass(slots=True)
@@ -57,7 +59,7 @@ def _tensor_lines(plan: Plan, growth: Growth) -> Iterator[str]:
     rows = [("COMPONENT", "TENSORS", "BLOBS", "BYTES")]
     totals = _totals(plan)
     for component, total in totals.items():
-        rows.append((component or ".", *_cells(total)))
+        rows.append((component or ("the model" if len(totals) == 1 else "."), *_cells(total)))
     if plan.files:
         files = _Total(0, len(plan.files), sum(file.nbytes for file in plan.files))
         rows.append((f"({count(files.blobs, 'file')})", "", *_cells(files)[1:]))
@@ -73,8 +75,8 @@ def _tensor_lines(plan: Plan, growth: Growth) -> Iterator[str]:
     if (weighed := plan.weighed) is not None:
         searched = count(weighed.tensors + len(weighed.without), "tensor")
         yield f"importance of columns: known for {weighed.tensors:,} of {searched}"
-    if (runs := runs_of_plan(plan)) is not None:
-        yield f"runs in {words(runs)}"
+    if (runs := words_of_plan(plan)) is not None:
+        yield f"runs in {runs}"
 
 
 def _whole_lines(plan: Plan) -> Iterator[str]:
@@ -174,10 +176,11 @@ def _classes(plan: Plan) -> Iterator[str]:
     before, after = (sum(map(nbytes, tensors)) for nbytes in (_BEFORE, _AFTER))
     total = sum(elements(tensor.shape) for tensor in tensors)
     rows.append(("total", "", "", f"{before:,}", f"{after:,}", _bits(after, total), "", ""))
-    yield from table(rows, right=(1, 3, 4, 5, 6), spare=(3, 5, 6), cut=(7, 0))
+    lines = table(rows, right=(1, 3, 4, 5, 6), spare=(3, 5, 6), cut=(7, 0))
+    yield from lines
     if not plan.recipe.is_plain:
         yield ""
-        yield from rule_lines(plan.recipe, tensors)
+        yield from rule_lines(plan.recipe, tensors, is_numbered=" RULE " in lines[0])
 
 
 def _facts(tensor: Outcome) -> Hashable:
@@ -251,7 +254,9 @@ def _new_bytes(growth: Growth) -> str:
         return "writes no new blob: all are in the store"
     have = f"; {growth.blobs - len(sizes):,} of {count(growth.blobs, 'blob')} are in the store"
     there = have if len(sizes) < growth.blobs else ""
-    return f"writes at most {sum(sizes):,} new bytes ({size(sum(sizes))}){there}"
+    nbytes = sum(sizes)
+    rounded = f" ({size(nbytes)})" if nbytes >= _ROUNDED else ""
+    return f"writes at most {count(nbytes, 'new byte')}{rounded}{there}"
 
 
 def _totals(plan: Plan) -> dict[str, _Total]:

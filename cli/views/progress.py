@@ -187,8 +187,8 @@ _NAMES: Final = {
     Published: "published",
 }
 _KEYS: Final = {"nbytes": "bytes"}
-_FOR_PEOPLE: Final = frozenset({"is_new"})
-"""What the document of a command tells programs."""
+_FOR_PEOPLE: Final = frozenset({"is_new", "model", "of"})
+"""What the document of a command tells programs, or the command itself."""
 
 
 def _plain(value: object) -> object:
@@ -234,7 +234,7 @@ def _interrupted(state: State) -> Iterator[str]:
         yield f"interrupted: what has arrived is kept; {again}"
     elif state.phase == WRITING and state.noun == _BLOB and state.items:
         done = f"{state.items_done:,} of {count(state.items, _BLOB)}"
-        yield f"interrupted: {done} {'is' if state.items == 1 else 'are'} kept; {again}"
+        yield f"interrupted: kept {done}; {again}"
     elif state.phase in {PUSHING, SAVING, LOADING, COPYING}:
         yield f"interrupted while {state.phase}; no name was set; {again}"
     elif state.phase == COLLECTING:
@@ -258,9 +258,10 @@ def _tell(event: Event) -> None:  # noqa: C901, PLR0912 - one case for each even
         case Moving(how, place, blobs, nbytes):
             what = f"{count(blobs, 'blob')} ({size(nbytes)})"
             talk(f"{how} {printable(place)}: {what} in all")
-        case Scanned(tensors, files, nbytes):
-            where = count(files, "file")
-            talk(f"scanned {count(tensors, 'tensor')} in {where} ({size(nbytes)})")
+        case Scanned(tensors, files, nbytes, model, of):
+            what = f"{printable(of)}: " if of else ""
+            where = count(files, "file" if model is None else "blob")
+            talk(f"scanned {what}{count(tensors, 'tensor')} in {where} ({size(nbytes)})")
         case Planned(blobs, nbytes, present, what):
             if present:
                 talk(f"{present:,} of {count(blobs, 'blob')} already in the store")

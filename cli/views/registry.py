@@ -69,6 +69,12 @@ def pull_document(done: Pulled, *, dry_run: bool) -> dict[str, object]:
     }
 
 
+def save_summary(done: Saved, *, is_archive: bool) -> str:
+    """Return what was saved: the blobs, and what the files with them and their index take."""
+    where = "an archive" if is_archive else "files"
+    return f"saved {_amount(done.blobs)} in {where} of {size(done.nbytes)}"
+
+
 def save_document(done: Saved, place: str) -> dict[str, object]:
     """Return what was saved, for `--json`."""
     return {
@@ -98,7 +104,7 @@ def load_document(done: Sequence[Loaded]) -> dict[str, object]:
 def load_summary(done: Sequence[Loaded]) -> Iterator[str]:
     """Yield what loading did."""
     for one in done:
-        yield f"loaded {_amount(one.moved)}; {_amount(one.present)} already present"
+        yield f"loaded {one.name}: {_amount(one.moved)}; {_amount(one.present)} already present"
         yield from _replaced(one.name, one.digest, one.replaced)
 
 

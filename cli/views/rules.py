@@ -12,8 +12,14 @@ from importer.recipes.rule import Rule
 from store.text import count, printable
 
 
-def rule_lines(recipe: Recipe, tensors: Sequence[Outcome]) -> Iterator[str]:
-    """Yield the rules that decided about some tensors, and how many others there are."""
+def rule_lines(
+    recipe: Recipe, tensors: Sequence[Outcome], *, is_numbered: bool
+) -> Iterator[str]:
+    """Yield the rules that decided about some tensors, and how many others there are.
+
+    Args:
+        is_numbered: whether there is something that names rules by their numbers.
+    """
     used = Counter(tensor.decision.rule.index for tensor in tensors)
     yield f"rules of {printable(recipe.name)}, of which the first that matches decides:"
     rows = [("", "MATCHES", "WHERE", "TYPE", "TENSORS", "WHY")]
@@ -23,9 +29,11 @@ def rule_lines(recipe: Recipe, tensors: Sequence[Outcome]) -> Iterator[str]:
             globs, where = " ".join(rule.match), ", ".join(conditions(rule))
             found = f"{used[number]:,}"
             rows.append((str(number + 1), globs, where, target, found, rule.reason))
+    if not is_numbered:
+        rows = [("", *row[1:]) for row in rows]
     yield from table(rows, indent=2, right=(0, 4), spare=(5,), cut=(5, 1, 2))
     if unused := len(recipe.rules) - len(rows) + 1:
-        yield f"  {count(unused, 'rule')} of it decided nothing"
+        yield f"  {count(unused, 'other rule')} decided nothing"
 
 
 def conditions(rule: Rule) -> Iterator[str]:

@@ -33,7 +33,7 @@ from store import Store
 from store.errors import InputError, UsageError
 from store.json import dumps
 from store.tensorfile import elements
-from store.text import printable, size
+from store.text import in_bytes, printable
 
 _ROUNDS: Final = 12
 """Of plans that are made: headers and the recipe depend on what is chosen."""
@@ -115,8 +115,8 @@ def plan_within(sought: Sought, store: Store, listen: Listener = silent) -> Plan
     )
     if allocation.more is None:
         notes.append(
-            f"every tensor has the best type that is allowed, in {nbytes:,} bytes "
-            f"({size(nbytes)}): more would change nothing"
+            f"every tensor has the best type that is allowed, in {in_bytes(nbytes)}: more "
+            "would change nothing"
         )
     warnings = (*made.plan.warnings, *notes)
     return made.plan._replace(warnings=warnings, allocation=allocation)
@@ -269,15 +269,11 @@ class _Search:
         nbytes = model_nbytes(least.plan, self._sought.request)
         wanted = self._sought.budget.bits
         bits, weights = weight_bits(least.plan)
-        what = f"{nbytes:,} bytes ({size(nbytes)}), {bits / max(weights, 1):.3f} bits a weight"
-        asked = (
-            f"{float(wanted):g} bits a weight"
-            if wanted is not None
-            else f"{self.limit:,} bytes ({size(self.limit)})"
-        )
+        least_bits = f"{bits / max(weights, 1):.3f} bits a weight"
+        asked = f"{float(wanted):g}" if wanted is not None else in_bytes(self.limit)
         return UsageError(
-            f"the smallest types that are allowed make a model of {what}, and {asked} cannot "
-            "be met",
+            f"even the smallest of the allowed types make a model of {in_bytes(nbytes)}, "
+            f"{least_bits}, which is more than the {asked} asked for",
             code="E_BUDGET_SIZE",
             facts={
                 "least": nbytes,

@@ -96,6 +96,7 @@ def plan_export(
     planned, misfits = decide(request, store, place, listen)
     if planned.write.is_file:
         check_file_place(place)
+        planned = planned._replace(write=_named(planned.write, place.name))
     if request.strict and (planned.write.lossy or misfits):
         shown = "; ".join(planned.write.lossy) or ", ".join(map(printable, misfits[:10]))
         raise InputError(f"the export would lose something: {shown}", code="E_EXPORT_LOSSY")
@@ -118,7 +119,7 @@ def decide(
         _check_apart(place, _root(request.source, inventory))
         weights = inventory.weights
         nbytes = sum(file.size for file in weights)
-        listen(Scanned(len(inventory.tensors), len(weights), nbytes))
+        listen(Scanned(len(inventory.tensors), len(weights), nbytes, inventory.model))
         if inventory.model is None:
             check_reference(inventory, lambda _: False)
         facts = classify(inventory)
@@ -131,6 +132,13 @@ def decide(
         write = replace(write, notes=(*warnings, *write.notes))
     misfits = [one.name for one in misfits_of(plan.blobs)]
     return PlannedExport(place, write, documents, plan.quantizes), misfits
+
+
+def _named(write: WritePlan, name: str) -> WritePlan:
+    """Give the file that is all of an export the name that it is going to have."""
+    (file,) = write.files
+    rows = tuple(row._replace(file=name) for row in write.rows)
+    return replace(write, files=(file._replace(path=name),), rows=rows)
 
 
 def _asked_for(plan: Plan, options: ExportOptions) -> list[str]:

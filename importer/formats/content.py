@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 SAFETENSORS: Final = "a safetensors file"
+LFS_POINTER: Final = "a Git LFS pointer, not the file that it stands for"
 ZIP: Final = b"PK\x03\x04"
 _STARTS: Final = (
     (ZIP, "a zip archive"),
     (b"PK\x05\x06", "an empty zip archive"),
     (b"GGUF", "a GGUF file"),
-    (b"version https://git-lfs", "a Git LFS pointer, not the file that it stands for"),
+    (b"version https://git-lfs", LFS_POINTER),
     (b"\x89HDF", "an HDF5 file"),
     (b"\x1f\x8b", "a gzip file"),
     (b"\x93NUMPY", "a NumPy array"),

@@ -33,9 +33,10 @@ def warnings_of(
     twice = [plan for plan in plans if plan.codec is not None and plan.was_packed]
     if twice:
         first = twice[0]
+        verb, which = ("is", ": ") if len(twice) == 1 else ("are", "; the first is ")
         yield (
-            f"{len(twice)} of {len(plans)} tensors are quantized a second time, on top of what "
-            f"the first time lost; the first is `{first.name}`, was {first.was_packed}"
+            f"{len(twice)} of {len(plans)} tensors {verb} quantized a second time, which loses "
+            f"more{which}`{first.name}`, {first.was_packed} before"
         )
     few = [
         plan for plan in plans if plan.codec is not None and plan.codec.spec.bits == _TWO_BITS
@@ -72,8 +73,12 @@ def misfit_warning(outcomes: Sequence[Outcome]) -> Iterator[str]:
     misfits = [outcome for outcome in outcomes if not outcome.decision.fits]
     if misfits:
         one = misfits[0]
+        kept = (
+            "does not fit its rule and stays as it is: "
+            if len(misfits) == 1
+            else "do not fit their rules and stay as they are; the first is "
+        )
         yield (
-            f"{len(misfits)} of {len(outcomes)} tensors stay as they are because they do not "
-            f"fit their rule; the first is `{one.name}` {list(one.shape)}: "
+            f"{len(misfits)} of {len(outcomes)} tensors {kept}`{one.name}` {list(one.shape)}: "
             f"{one.decision.reason}"
         )

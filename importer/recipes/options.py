@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
@@ -192,7 +193,7 @@ def parse_options(  # noqa: PLR0913 - as many as there are options
         quantize = target = None
     group_size = _group_size(quantize or "", target, group_size)
     if base is not None and base.asks and not chooses:
-        target = target or _type_of(base)
+        target = target or _type_of(base, recipe or usual)
     _check_group_size(base, target, group_size)
     own = [parse_rule(text) for text in rules]
     wanted = {} if roles is None else roles
@@ -257,13 +258,12 @@ def _check_same_type(base: RecipeTemplate, target: Target) -> None:
         raise UsageError(message, code="E_RECIPE_TYPED")
 
 
-def _type_of(base: RecipeTemplate) -> Target:
+def _type_of(base: RecipeTemplate, asked: str) -> Target:
     if target := parse_target(base.type) if base.type else None:
         return target
-    name = printable(base.name)
-    raise UsageError(
-        f"recipe `{name}` needs a type", code="E_RECIPE_TYPE", facts={"recipe": name}
-    )
+    message = f"recipe `{printable(base.name)}` needs a type"
+    facts = {"recipe": shlex.quote(printable(asked))}
+    raise UsageError(message, code="E_RECIPE_TYPE", facts=facts)
 
 
 def _group_size(quantize: str, target: Target, group_size: int | None) -> int | None:

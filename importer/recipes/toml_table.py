@@ -124,9 +124,8 @@ class Table:
         if unknown := set(self._values) - keys:
             wrong, known = min(unknown), sorted(keys)
             self.bad(
-                f"`{printable(wrong)}` is not a key of a {self.what}, expected one of "
-                f"{', '.join(known)}",
-                did_you_mean(wrong, known),
+                f"`{printable(wrong)}` is not a key of a {self.what}",
+                _meant(wrong, known) or f"The keys are {', '.join(known)}",
             )
 
     def bad(self, what: str, hint: str | None = None) -> NoReturn:
@@ -136,6 +135,14 @@ class Table:
     def _get(self, key: str, default: object) -> Any:  # noqa: ANN401 - checked by the callers
         self._read.add(key)
         return self._values.get(key, default)
+
+
+def _meant(wrong: str, known: Sequence[str]) -> str | None:
+    """Return the hint that asks for the key that was meant: like it, or the one it begins."""
+    begun = [key for key in known if key.startswith(wrong)]
+    if len(begun) == 1:
+        return f"Did you mean `{begun[0]}`?"
+    return did_you_mean(wrong, known)
 
 
 def document_of(data: bytes, bad: Callable[[str], NoReturn]) -> dict[str, Any]:

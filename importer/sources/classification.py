@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum, unique
 from typing import Final, NamedTuple
 
+from importer.sources.adapter import check_model
 from importer.sources.chat import ChatTemplates, chat_of
 from importer.sources.document import Document
 from importer.sources.file import read_whole
@@ -81,7 +82,9 @@ def classify(inventory: Inventory, parser: str = "") -> Classification:
 
     Raises:
         InputError: a configuration has an impossible value in a field that we use.
+        UnsupportedError: it is an adapter, and not a model.
     """
+    check_model(inventory)
     kind = _kind(inventory)
     config: Document = inventory.configs.get("", {})
     if not config:

@@ -148,18 +148,19 @@ def _inventory(store: Store, source: Source, listen: Listener) -> Iterator[Inven
 
         with fetched(source, source.variant, listen) as tree:
             found = take_inventory(tree, source.variant)
-            _announce(found, listen)
+            _announce(found, source, listen)
             yield found
         return
     else:
         found = read_inventory(source)
-    _announce(found, listen)
+    _announce(found, source, listen)
     yield found
 
 
-def _announce(inventory: Inventory, listen: Listener) -> None:
+def _announce(inventory: Inventory, source: Source, listen: Listener) -> None:
     nbytes = sum(file.size for file in inventory.weights)
-    listen(Scanned(len(inventory.tensors), len(inventory.weights), nbytes))
+    counts = len(inventory.tensors), len(inventory.weights), nbytes
+    listen(Scanned(*counts, inventory.model, str(source)))
 
 
 class _Comparer:

@@ -149,7 +149,7 @@ def test_a_type_decodes_and_quantizes_and_what_the_preset_keeps_is_decoded(store
     assert outcomes[EMBEDDING].type_name == "F32"  # as config.json says
     assert outcomes[ODD].type_name == "F32"
     assert not outcomes[ODD].decision.fits
-    assert any("1 of 4 tensors are quantized a second time" in one for one in plan.warnings)
+    assert any("1 of 4 tensors is quantized a second time" in one for one in plan.warnings)
     codec = codec_for(QUANT_TYPES["int4"], "F32")
     encoded = codec.encode(values(source, "model.layers.0.a").tobytes(), NUMPY)
     assert [data for _, data in parts(store, A).values()] == list(map(bytes, encoded.parts))

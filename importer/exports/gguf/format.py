@@ -54,7 +54,7 @@ from store.text import printable
 
 _VERSION: Final = 2
 """Of the quantized blocks, which llama.cpp checks."""
-_IN_FILE: Final = "what GGUF has of it is among the file's keys"
+_IN_FILE: Final = "replaced by keys of the GGUF file"
 _MATRIX: Final = 2
 _STACK: Final = 3
 _GUESSED: Final = 1024

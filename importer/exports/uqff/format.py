@@ -17,6 +17,7 @@ from importer.exports.documents import (
 from importer.exports.safetensors import Constant, Shard, Weight, make_shard, make_shards
 from importer.exports.uqff.content import Content
 from importer.exports.uqff.models import EMBEDDING, MODELS, UqffModel
+from importer.exports.uqff.rotary import spelled_as_before
 from importer.exports.uqff.types import UNQUANTIZED, UqffType, parse_types
 from importer.formats.uqff.names import REPORT, RESIDUAL, SUFFIX
 from importer.formats.uqff.version import KEYS, METADATA, Version
@@ -83,12 +84,17 @@ class Uqff:
         config = without_quantization(plan.inventory.configs[""])
         if asked.dtype is not None:
             config = with_dtype(config, asked.dtype)
+        added = spelled_as_before(config)
+        config |= added
         if config != plan.inventory.configs[""]:
             documents[CONFIG] = to_bytes(config)
         dropped = dict.fromkeys((*sorted(QUANTIZATION_FILES), REPORT), _NO_LONGER)
         notes = [line for one in sets for line in one.notes()]
         if plan.inventory.file(_TOKENIZER) is None:
             notes.append(f"the model has no `{_TOKENIZER}`, which mistral.rs asks for")
+        if added:
+            keys = " and ".join(f"`{key}`" for key in added)
+            notes.append(f"{CONFIG} gets {keys} for mistral.rs, out of its `rope_parameters`")
         return assemble(
             plan,
             shards,

@@ -87,8 +87,8 @@ def resolve(where: str, module: str, name: str) -> Named | Function:
         unread(where, f"it holds {what} (`{module}.{name}`), which ingot does not read")
     return forbidden(
         where,
-        f"the pickle names `{printable(f'{module}.{name}')}`, which weights do not need and "
-        "loading it could run: nothing was executed",
+        f"the pickle names `{printable(f'{module}.{name}')}`, which weights never need and "
+        "which could run code; nothing was executed",
         "E_PT_GLOBAL",
     )
 

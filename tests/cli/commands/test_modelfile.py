@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
 from tests.cli.runner import run
-from tests.importer.builders import MODELS
+from tests.importer.builders import MODELS, model
 from tests.importer.formats.gguf import builders as gguf
 
 LLAMA = MODELS / "tiny-llama"
@@ -416,6 +417,31 @@ def test_an_adapter_of_another_model_is_refused(create, tmp_path, changes, code,
     lora(tmp_path / "lora", **changes)
 
     assert told in create(f"FROM {LLAMA}\nADAPTER ./lora\n").failed(code)
+
+
+@pytest.mark.parametrize("words", [["create", "x"], ["export"]])
+@pytest.mark.parametrize("has_config", [False, True])
+def test_an_adapter_alone_is_told_from_a_model(store, tmp_path, words, has_config):
+    source = lora(tmp_path / "lora", base_model_name_or_path="Qwen/Qwen3-0.6B")
+    if has_config:
+        shutil.copy(LLAMA / "config.json", source)
+    more = [tmp_path / "out", "--to", "hf"] if words == ["export"] else []
+
+    for place in (source, source / "adapter_model.safetensors"):
+        told = run(*words, place, *more, store=store).failed(4)
+
+        of = "of `Qwen/Qwen3-0.6B`" if place is source else ""
+        assert " ".join(filter(None, ("the source is a LoRA adapter", of))) in told
+        assert "`ingot create NAME -f Modelfile`" in told
+
+
+@pytest.mark.parametrize(
+    "name", ["unet.down.0.lora.up.weight", "lora_unet_x.alpha", "q.lora_a"]
+)
+def test_an_adapter_of_another_program_is_told_by_its_names(store, tmp_path, name):
+    source = model(tmp_path / "m", {name: ("F32", (4, 8))})
+
+    assert "is a LoRA adapter: it changes" in run("create", "x", source, store=store).failed(4)
 
 
 def test_a_directory_that_is_not_an_adapter_is_refused(create):

@@ -105,8 +105,26 @@ def test_a_copy_of_a_model_to_itself_changes_nothing(filled):
 
     outcome = run("cp", "kept", "kept", store=filled).succeeded()
 
-    assert outcome.stderr == "kept:latest is unchanged\n"
+    assert outcome.stdout == "'kept:latest' is unchanged\n"
+    assert not outcome.stderr
     assert manifest_digest(filled, "kept") == before
+
+
+def test_a_copy_to_a_name_of_the_same_model_says_that_it_has_it_already(filled):
+    run("cp", "kept", "twin", store=filled).succeeded()
+
+    again = run("cp", "kept", "twin", store=filled).succeeded()
+
+    assert again.stdout == "'twin:latest' is unchanged: it is 'kept:latest' already\n"
+
+
+def test_names_are_listed_by_their_parts(filled):
+    for name in ("llama4", "llama", "llama:1b"):
+        run("cp", "kept", name, store=filled).succeeded()
+
+    listed = run("list", "llama*", store=filled).stdout.splitlines()[1:]
+
+    assert [line.split()[0] for line in listed] == ["llama:1b", "llama:latest", "llama4:latest"]
 
 
 def test_a_copy_of_a_damaged_model_is_refused(filled):

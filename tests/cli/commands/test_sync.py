@@ -234,10 +234,22 @@ def test_a_file_that_is_not_a_list_is_one_clean_error(listing, store, what):
     assert not store.exists()
 
 
-def test_a_misspelled_key_is_asked_about(listing, store):
-    listing.write_text(PLAIN + 'quantise = "int4"\n')
+@pytest.mark.parametrize(
+    ("wrong", "meant"), [("quantise", "quantize"), ("q", "quantize"), ("rule", "rules")]
+)
+def test_a_misspelled_key_is_asked_about(listing, store, wrong, meant):
+    listing.write_text(f'{PLAIN}{wrong} = "int4"\n')
 
-    assert sync(listing, store).error["hint"] == "Did you mean `quantize`?"
+    assert sync(listing, store).error["hint"] == f"Did you mean `{meant}`?"
+
+
+def test_a_key_like_no_other_is_answered_with_all_that_there_are(listing, store):
+    listing.write_text(PLAIN + "zzz = 1\n")
+
+    error = sync(listing, store).error
+    assert error["message"].endswith("model 1: `zzz` is not a key of a list of models")
+    assert error["hint"].startswith("The keys are allow, allow_nonfinite, ")
+    assert error["hint"].endswith(", unpack, variant, vision")
 
 
 def test_a_list_that_is_not_there_is_not_found(store, tmp_path):

@@ -76,7 +76,7 @@ def test_the_page_has_everything_that_show_tells(measured):
         "134 KB",
         "91,211",
         "Bits per weight",
-        "Runs in no Ollama: it has no Glm4MoeForCausalLM",
+        "Runs in no Ollama: it cannot run Glm4MoeForCausalLM from tensors",
         "experts",
         "What quantizing cost",
         "model.layers.1.mlp.experts.1.gate_proj.weight",

@@ -502,7 +502,7 @@ def test_ctrl_c_says_what_is_kept_and_how_to_go_on(store, tmp_path):
     process.send_signal(2)
     _, stderr = ended(process)
 
-    assert stderr.endswith("interrupted: 0 of 1 blob is kept; run the same command to go on\n")
+    assert stderr.endswith("interrupted: kept 0 of 1 blob; run the same command to go on\n")
 
 
 def test_ctrl_c_says_nothing_where_nothing_is_wanted(store, tmp_path):

@@ -108,9 +108,11 @@ def test_the_number_of_threads_changes_no_byte(tmp_path):
 def test_the_export_is_one_file_and_nothing_is_left_beside_it(tmp_path):
     source = checkpoint(tmp_path / "in", "llama")
 
-    export(None, tmp_path / "new" / "out.gguf", "gguf", source=source)
+    done = export(None, tmp_path / "new" / "out.gguf", "gguf", source=source)
 
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["out.gguf"]
+    assert [file.path for file in done.files] == ["out.gguf"]
+    assert {row.file for row in done.rows} == {"out.gguf"}
 
 
 def test_a_place_that_is_taken_is_refused(tmp_path):

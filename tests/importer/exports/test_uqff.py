@@ -103,6 +103,54 @@ def test_a_stored_model_gives_what_its_source_gives(store, tmp_path, q):
     assert tree(tmp_path / "stored") == tree(tmp_path / "direct")
 
 
+def with_rope(source, **keys):
+    """Write the rotary embeddings of a checkpoint as transformers 5 does, or otherwise."""
+    path = source / "config.json"
+    config = json.loads(path.read_bytes())
+    gone = ("rope_theta", "rope_scaling", "rope_parameters", "partial_rotary_factor")
+    kept = {key: value for key, value in config.items() if key not in gone}
+    path.write_text(json.dumps(kept | keys))
+    return kept | keys
+
+
+LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("rope", "added"),
+    [
+        ({"rope_type": "default", "rope_theta": 5e5}, {"rope_theta": 5e5}),
+        (
+            {"rope_theta": 1e4, "partial_rotary_factor": 0.5},
+            {"rope_theta": 1e4, "partial_rotary_factor": 0.5},
+        ),
+        (LLAMA3 | {"rope_theta": 5e5}, {"rope_theta": 5e5, "rope_scaling": LLAMA3}),
+        ({"full_attention": {"rope_theta": 1e4}}, {}),
+    ],
+)
+def test_rotary_keys_of_transformers_5_are_where_mistralrs_looks_too(tmp_path, rope, added):
+    source = checkpoint(tmp_path / "in", "qwen2")
+    config = with_rope(source, rope_parameters=rope)
+
+    done = export(None, tmp_path / "out", "uqff", source=source, q="afq4")
+
+    made = json.loads((tmp_path / "out" / "config.json").read_bytes())
+    assert made == config | added
+    said = [note for note in done.notes if "rope_parameters" in note]
+    assert [all(f"`{key}`" in note for key in added) for note in said] == [True] * bool(added)
+
+
+def test_a_config_json_with_the_earlier_rotary_keys_stays_as_it_is(tmp_path):
+    source = checkpoint(tmp_path / "in", "qwen2")
+    with_rope(source, rope_theta=1e4, rope_parameters={"rope_theta": 1e4})
+
+    done = export(None, tmp_path / "out", "uqff", source=source, q="afq4")
+
+    copied = (tmp_path / "out" / "config.json").read_bytes()
+    assert copied == (source / "config.json").read_bytes()
+    assert not any("rope" in note for note in done.notes)
+
+
 @pytest.mark.parametrize("stacked", [False, True])
 @pytest.mark.parametrize("kind", ["int4", "int8/32", "int2", "int6/64", "mxfp4"])
 def test_what_the_store_quantized_is_not_recoded(store, tmp_path, kind, stacked):

@@ -223,7 +223,7 @@ def test_a_tensor_that_cannot_be_quantized_is_kept_and_counted():
     assert [(one.name, one.decision.reason) for one in misfits_of(made.blobs)] == [
         ("ids", "I64 cannot be quantized")
     ]
-    assert "1 of 2 tensors stay as they are" in made.warnings[0]
+    assert "1 of 2 tensors does not fit its rule and stays as it is: `" in made.warnings[0]
 
 
 def test_the_first_rule_that_matches_decides():

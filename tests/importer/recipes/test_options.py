@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cli.hints import hint_for
 from importer.codecs.spec import FloatType, parse_target
 from importer.recipes.depths import Depths
 from importer.recipes.options import parse_options
@@ -135,6 +136,16 @@ def test_a_recipe_that_is_not_there_is_told_with_the_presets():
     with pytest.raises(NotFoundError) as caught:
         parse_options("int4", recipe="dfault")
     assert "default, downcast, linears, mixed_2_6, mixed_3_4" in caught.value.hint
+
+
+def test_a_recipe_that_needs_a_type_is_told_by_the_path_that_was_given(tmp_path):
+    path = tmp_path / "my own.toml"
+    path.write_text('name = "mine"\n[[rule]]\nmatch = "*"\ntype = "requested"\n')
+
+    with pytest.raises(UsageError, match="`mine` needs a type") as caught:
+        parse_options(recipe=str(path))
+
+    assert hint_for(caught.value) == f"Say which: `-q int4 --recipe '{path}'`"
 
 
 def test_rules_go_before_the_recipe_and_the_first_wins():
