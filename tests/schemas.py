@@ -77,6 +77,7 @@ def corpus(place):  # noqa: PLR0915 - a list of calls
     yield call("a result", "create", "m", LLAMA, "-q", "int4", "--report")
     yield call("a result", "create", "moe", MOE, "-q", "nvfp4", "--report")
     yield call("a plan", "create", "moe", MOE, "-q", "int4", "--dry-run")
+    yield call("a result", "create", "warned", MOE, "-q", "int4")
     save_file({_DOWN: np.arange(128, dtype=np.float32)}, place / "imatrix")
     words = ("-q", "int4", "--imatrix", place / "imatrix")
     yield call("a plan", "create", "weighed", LLAMA, *words, "--dry-run")

@@ -40,8 +40,8 @@ def print_result(to: str, planned: PlannedExport, seconds: float, *, json: bool)
     if write.left_out:
         reasons = ", ".join(sorted({left.reason for left in write.left_out}))
         talk(f"left out {count(len(write.left_out), 'file')} ({reasons}): see --dry-run")
-    for line in _decoded(write):
-        talk(line)
+    for note in _decoded(write):
+        talk(f"note: {note}")
     talk(f"wrote {count(len(write.files), 'file')} ({size(write.nbytes)}) in {seconds:.1f} s")
     out([printable(str(planned.place), 4096)])
 
@@ -71,9 +71,9 @@ def _plan_lines(name: str, to: str, planned: PlannedExport) -> Iterator[str]:
     for note in write.notes:
         yield ""
         yield f"warning: {printable(note, 1000)}"
-    for line in _decoded(write):
+    for note in _decoded(write):
         yield ""
-        yield line
+        yield f"note: {note}"
 
 
 def _decoded(write: WritePlan) -> Iterator[str]:
@@ -86,7 +86,7 @@ def _decoded(write: WritePlan) -> Iterator[str]:
         types = ", ".join(sorted({row.after for row in rows}))
         verb = "is" if len(rows) == 1 else "are"
         yield (
-            f"note: {count(len(rows), 'tensor')} {verb} decoded to {types}: "
+            f"{count(len(rows), 'tensor')} {verb} decoded to {types}: "
             f"{size(before)} become {size(after)}"
         )
 
@@ -106,7 +106,7 @@ def _document(to: str, planned: PlannedExport) -> dict[str, object]:
         "files": [{"path": file.path, "bytes": file.nbytes} for file in write.files],
         "left_out": [{"path": left.path, "reason": left.reason} for left in write.left_out],
         "lossy": list(write.lossy),
-        "warnings": list(write.notes),
+        "warnings": [*write.notes, *_decoded(write)],
     }
 
 

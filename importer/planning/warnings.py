@@ -33,10 +33,11 @@ def warnings_of(
     twice = [plan for plan in plans if plan.codec is not None and plan.was_packed]
     if twice:
         first = twice[0]
-        verb, which = ("is", ": ") if len(twice) == 1 else ("are", "; the first is ")
+        verb, before = ("is", ": ") if len(twice) == 1 else ("are", "; the first, ")
+        after = "" if len(twice) == 1 else ","
         yield (
             f"{len(twice)} of {len(plans)} tensors {verb} quantized a second time, which loses "
-            f"more{which}`{first.name}`, {first.was_packed} before"
+            f"more{before}`{first.name}`{after} was {first.was_packed}"
         )
     few = [
         plan for plan in plans if plan.codec is not None and plan.codec.spec.bits == _TWO_BITS

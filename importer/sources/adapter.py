@@ -36,7 +36,7 @@ def check_model(inventory: Inventory) -> None:
     )
     of = f" of `{printable(base)}`" if isinstance(base, str) and base else ""
     raise UnsupportedError(
-        f"the source is {'a LoRA' if is_lora else 'an'} adapter{of}: it changes a model and is "
-        "not one itself",
+        f"`{printable(inventory.weights[0].path)}` is {'a LoRA' if is_lora else 'an'} "
+        f"adapter{of}: it changes a model and is not one itself",
         code="E_SRC_ADAPTER",
     )

@@ -50,6 +50,7 @@ def test_the_document_holds_integers_and_digests(store, fixture):
         "tensors",
         "blobs",
         "left_out",
+        "runs_in",
         "warnings",
         "milliseconds",
     ]

@@ -39,8 +39,10 @@ def test_packed_weights_that_grow_are_told_in_the_plan_and_at_the_end(store, tmp
     words, grown = ("export", "m", tmp_path / "out", "--to"), "15 tensors are decoded to BF16: "
 
     plan = run(*words, "hf", "--dry-run", store=store).succeeded().stdout
+    document = run(*words, "hf", "--dry-run", "--json", store=store).document
     told = run(*words, "hf", store=store).succeeded().stderr
 
+    assert document["warnings"] == [f"{grown}56 KB become 156 KB"]
     assert f"note: {grown}56 KB become 156 KB\n" in plan
     assert f"note: {grown}56 KB become 156 KB\n" in told
     kept = run("export", "m", tmp_path / "mlx", "--to", "mlx", store=store).succeeded().stderr

@@ -431,7 +431,10 @@ def test_an_adapter_alone_is_told_from_a_model(store, tmp_path, words, has_confi
         told = run(*words, place, *more, store=store).failed(4)
 
         of = "of `Qwen/Qwen3-0.6B`" if place is source else ""
-        assert " ".join(filter(None, ("the source is a LoRA adapter", of))) in told
+        assert (
+            " ".join(filter(None, ("`adapter_model.safetensors` is a LoRA adapter", of)))
+            in told
+        )
         assert "`ingot create NAME -f Modelfile`" in told
 
 
