@@ -25,7 +25,7 @@ def spelled_as_before(config: Document) -> dict[str, Json]:
     told = config.get(_PARAMETERS)
     if not isinstance(told, dict) or not isinstance(told.get("rope_theta"), int | float):
         return {}
-    found = {key: told[key] for key in _TOP if key in told}
+    found: dict[str, Json] = {key: told[key] for key in _TOP if key in told}
     if told.get(_TYPE) not in _UNSCALED:
         found[_SCALING] = {key: value for key, value in told.items() if key not in _TOP}
     return {key: value for key, value in found.items() if config.get(key) is None}
