@@ -101,9 +101,8 @@ def planned(
             check_reference(
                 inventory, lambda file: not request.rehash and was_imported(store, file)
             )
-        weights = inventory.weights
-        nbytes = sum(file.size for file in weights)
-        listen(Scanned(len(inventory.tensors), len(weights), nbytes, inventory.model))
+        counts = len(inventory.tensors), len(inventory.weights)
+        listen(Scanned(*counts, sum(one.size for one in inventory.weights), inventory.model))
         facts = classify(inventory, inherited(request.use, inventory.words).parser)
         recipe = request.recipe
         if isinstance(recipe, QuantizeOptions):
