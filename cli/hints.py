@@ -146,8 +146,6 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "`mlx_lm.dynamic_quant` writes",
         "E_SHORT_WRITE": "Free some space, or look at the disk of the store",
         "E_SOURCE_CHANGED": "Run the command again when nothing else writes to the source",
-        "E_SRC_ADAPTER": "Name its model as FROM, and the adapter as ADAPTER, in a Modelfile: "
-        "`ingot create NAME -f Modelfile`",
         "E_SRC_CHANGED": "Name the source that the model was made from with `--source`",
         "E_SRC_TYPE": "A source is a directory or a file of weights, or a link to one",
         "E_SRC_VARIANT": "Leave `--variant` out, or name one that the source has",

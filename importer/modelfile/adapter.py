@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from importer.planning.groups import stack_of
+from importer.sources.adapter import ADAPTER_CONFIG
 from importer.sources.document import Document
 from importer.sources.inventory import Inventory, read_inventory
 from store.errors import InputError, UnsupportedError
@@ -22,7 +23,6 @@ from store.text import printable
 
 Shapes = Mapping[str, tuple[int, ...]]
 
-_CONFIG: Final = "adapter_config.json"
 _WEIGHTS: Final = "adapter_model.safetensors"
 _PREFIX: Final = "base_model.model."
 _LORA: Final = re.compile(
@@ -48,9 +48,11 @@ def read_adapter(directory: Path, base: Shapes) -> Inventory:
         directory = directory.parent
     inventory = read_inventory(directory, as_arrays=True)
     where = printable(str(directory))
-    config = inventory.document(_CONFIG)
+    config = inventory.document(ADAPTER_CONFIG)
     if config is None:
-        raise InputError(f"`{where}` has no `{_CONFIG}`, which PEFT writes", code="E_ADAPTER")
+        raise InputError(
+            f"`{where}` has no `{ADAPTER_CONFIG}`, which PEFT writes", code="E_ADAPTER"
+        )
     if [file.path for file in inventory.weights] != [_WEIGHTS]:
         raise UnsupportedError(
             f"`{where}` has its weights in `{printable(inventory.weights[0].path)}`, expected "

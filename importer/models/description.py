@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from importer.sources.adapter import ADAPTER_CONFIG
 from importer.sources.carried import carried_prefixes
 from importer.sources.configuration import declared_dtype
 from importer.sources.lengths import context_length, embedding_length
@@ -122,6 +123,7 @@ def describe(store: Store, name: ModelName | StoredManifest) -> Description:
     record = record_in(config)
     tensors = sorted(_with_source_dtypes(tensors, record), key=lambda t: t.name.encode())
     source = _source_config(store, manifest)
+    is_adapter = any(layer.name == ADAPTER_CONFIG for layer in manifest.layers)
     capabilities = _strings(config.get("capabilities"))
     metadata: tuple[MetadataEntry, ...] = ()
     if whole:
@@ -157,7 +159,7 @@ def describe(store: Store, name: ModelName | StoredManifest) -> Description:
         manifest=manifest,
         config=config,
         record=record,
-        architecture=_architecture(config, record, source),
+        architecture=_architecture(config, record, {} if is_adapter else source),
         parameters=_parameters(tensors, manifest, problems) if is_understood else None,
         context_length=_length(config.get("context_length"), source, context_length),
         embedding_length=_length(config.get("embedding_length"), source, embedding_length),

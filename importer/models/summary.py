@@ -61,7 +61,7 @@ def shortened(parameters: str) -> str:
 
 
 def _type(name: str) -> str:
-    """Return a type as tensors have it: the option `-q bf16` makes tensors in BF16."""
+    """Return a type as tensors have it: who asks for bf16 gets tensors in BF16."""
     return name.upper() if name in _FLOATS else name
 
 

@@ -8,6 +8,7 @@ from typing import Final
 from importer.planning.outcome import Outcome, outcomes_of
 from importer.planning.plan import BlobPlan, parameters_of
 from importer.recipes.recipe import Recipe
+from importer.sources.adapter import adapter_of
 from importer.sources.file_metadata import fits_record
 from importer.sources.inventory import Inventory
 from importer.sources.parameters import ACTIVATIONS
@@ -24,6 +25,9 @@ def warnings_of(
     blobs: Sequence[BlobPlan], inventory: Inventory, recipe: Recipe
 ) -> Iterator[str]:
     """Yield a sentence for each thing that may surprise: notes, misfits, what is lost twice."""
+    adapter = adapter_of(inventory)
+    if adapter is not None:
+        yield adapter
     yield from inventory.notes
     if not fits_record(inventory.metadata) and not inventory.is_apart:
         yield "what the files of weights say about themselves is too much to be kept"

@@ -6,37 +6,34 @@ import re
 from typing import Final
 
 from importer.sources.inventory import Inventory
-from store.errors import UnsupportedError
 from store.text import printable
 
-_CONFIG: Final = "adapter_config.json"
+ADAPTER_CONFIG: Final = "adapter_config.json"
+"""Where PEFT describes an adapter; a `config.json` beside it is that of the model changed."""
+
 _WEIGHTS: Final = re.compile(r"adapter_model(-\d+-of-\d+)?\.(safetensors|bin)")
 _LORA: Final = re.compile(r"(^|[._])lora([._]|$)", re.IGNORECASE)
 """In the names of PEFT (`q_proj.lora_A.weight`), diffusers (`to_q.lora.up.weight`), mlx_lm
 (`q_proj.lora_a`) and kohya (`lora_unet_….lora_down.weight`)."""
 
 
-def check_model(inventory: Inventory) -> None:
-    """Refuse an adapter, which would be a model of a few thousand parameters.
+def adapter_of(inventory: Inventory) -> str | None:
+    """Return which adapter a source is, as a clause for people, or None where it is a model.
 
     Its directory may have a `config.json`, that of the model which it changes.
-
-    Raises:
-        UnsupportedError: the weights are those of an adapter.
     """
     if inventory.model is not None or not inventory.tensors:
-        return
+        return None
     is_named = all(_WEIGHTS.fullmatch(file.name) for file in inventory.weights)
     if not is_named and not all(_LORA.search(tensor.name) for tensor in inventory.tensors):
-        return
-    config = inventory.document(_CONFIG) or {}
+        return None
+    config = inventory.document(ADAPTER_CONFIG) or {}
     kind, base = config.get("peft_type"), config.get("base_model_name_or_path")
     is_lora = kind == "LORA" or (
         kind is None and any(_LORA.search(tensor.name) for tensor in inventory.tensors)
     )
     of = f" of `{printable(base)}`" if isinstance(base, str) and base else ""
-    raise UnsupportedError(
+    return (
         f"`{printable(inventory.weights[0].path)}` is {'a LoRA' if is_lora else 'an'} "
-        f"adapter{of}: it changes a model and is not one itself",
-        code="E_SRC_ADAPTER",
+        f"adapter{of}: it changes a model and is not one itself"
     )

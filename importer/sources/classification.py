@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum, unique
 from typing import Final, NamedTuple
 
-from importer.sources.adapter import check_model
+from importer.sources.adapter import adapter_of
 from importer.sources.chat import ChatTemplates, chat_of
 from importer.sources.document import Document
 from importer.sources.file import read_whole
@@ -82,12 +82,12 @@ def classify(inventory: Inventory, parser: str = "") -> Classification:
 
     Raises:
         InputError: a configuration has an impossible value in a field that we use.
-        UnsupportedError: it is an adapter, and not a model.
     """
-    check_model(inventory)
     kind = _kind(inventory)
-    config: Document = inventory.configs.get("", {})
-    if not config:
+    # An adapter has the configuration of another model beside it, if any.
+    is_adapter = adapter_of(inventory) is not None
+    config: Document = {} if is_adapter else inventory.configs.get("", {})
+    if not config and not is_adapter:
         config = _of_metadata(inventory)
     chat = chat_of(config, chat_templates(inventory), parser)
     capabilities = (*chat.capabilities, *_ALSO[kind])

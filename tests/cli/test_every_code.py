@@ -83,9 +83,6 @@ FILES = {
     "E_PT_TRUNCATED": {"x.bin": pytorch.ARCHIVES["a pickle that ends early"][0]},
     "E_PT_ZIP": {"x.bin": pytorch.ARCHIVES["two entries of a name"][0]},
     "E_QUANT_PAIR": weights("S61"),
-    "E_SRC_ADAPTER": {
-        "adapter_model.safetensors": safetensors({"q_proj.lora_A.weight": ("F32", (4, 8))})
-    },
     "E_SRC_AMBIGUOUS": DIRECTORIES["D15"][0],
     "E_SRC_DUPLICATE": DIRECTORIES["D14"][0],
     "E_SRC_EMPTY": DIRECTORIES["D02-documents"][0],

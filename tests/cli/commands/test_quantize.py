@@ -339,7 +339,8 @@ def test_the_plan_promises_exactly_what_is_written(store, fixture, words):
     assert parts == {}
     assert {one["layer"] for one in plan["tensors"]} == set(layers)
     files = sum(file["bytes"] for file in plan["files"])
-    assert plan["total"]["bytes"] == sum(layers.values()) + files
+    documents = plan["documents"]["bytes"]
+    assert plan["total"]["bytes"] == sum(layers.values()) + files + documents
     assert check_store(store) == []
 
 

@@ -51,7 +51,7 @@ def test_the_sections_are_those_of_ollama_and_more(filled_store):
     first = ["Model", "Types", "Capabilities", "Storage"]
     assert sections(shown) == [*first, "Template", "Parameters", "License"]
     assert "    tokenizer_config.json: Ollama does not read it\n" in shown
-    assert "    generation_config.json: Ollama takes `eos_token_id` of it" in shown
+    assert "    generation_config.json: Ollama takes `eos_token_id` from it" in shown
     assert "    architecture        LlamaForCausalLM\n" in shown
     assert "    parameters          82,240\n" in shown
     assert "    quantization        none\n" in shown
@@ -182,7 +182,7 @@ def test_a_text_that_a_model_lacks_is_not_found(filled_store, name, flag):
     [
         ("kept", "--template", "{% for message", "tokenizer_config.json: Ollama does not read"),
         ("moe:v1", "--template", "{% for message", "its renderer `glm-4.7` instead"),
-        ("kept", "--parameters", '"eos_token_id": 1', "Ollama takes `eos_token_id` of it"),
+        ("kept", "--parameters", '"eos_token_id": 1', "Ollama takes `eos_token_id` from it"),
     ],
 )
 def test_what_the_files_of_a_model_say_is_printed(filled_store, name, flag, text, told):
