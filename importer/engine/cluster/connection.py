@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import importlib.util
 import logging
@@ -52,7 +53,7 @@ def connected(address: str) -> Iterator[Client]:
             yield client
         finally:
             # Also releases what the client holds, so that workers stop and drop their pins.
-            with contextlib.suppress(Exception):
+            with _uncollected(), contextlib.suppress(Exception):
                 client.close(_CLOSING)
 
 
@@ -75,7 +76,7 @@ def _client(address: str) -> Client:
     elif not address or address.rpartition(":")[2].strip("/") == "":
         raise _no_address(address)
     try:
-        with warnings.catch_warnings():
+        with _uncollected(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # versions are ours to judge, and to phrase
             return Client(**where, timeout=_CONNECTING, set_as_default=False, name="ingot")
     except ValueError as error:
@@ -93,6 +94,23 @@ def _no_address(address: str) -> UsageError:
         "`tcp://10.0.0.1:8786`",
         code="E_CLUSTER_ADDRESS",
     )
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Pause the garbage collector while a client starts or closes.
+
+    A client that never connected, or whose closing took too long, is garbage that closes itself
+    when it is collected. That takes a lock of Dask's which starting or closing another holds: a
+    process that was collected between the two waited for itself, for ever.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @contextlib.contextmanager

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 import warnings
@@ -183,6 +185,39 @@ def test_nobody_who_answers_is_the_network(monkeypatch):
             connected(address).__enter__()
 
     assert caught.value.code == "E_CLUSTER_SCHEDULER"
+
+
+CONNECTS_AGAIN = """
+import gc
+from distributed import utils
+from importer.engine.cluster import connection
+
+class Thread(utils._CollectErrorThread):
+    def __init__(self, *args, **options):
+        if gc.isenabled():
+            gc.collect()  # at the worst moment
+        super().__init__(*args, **options)
+
+def connect(address):
+    try:
+        connection.connected(address).__enter__()
+    except Exception as error:
+        return error.code
+
+gc.set_threshold(0)
+connection._CONNECTING = 0.3
+utils._CollectErrorThread = Thread
+first = connect("foo://here:1")
+print(first, connect("tcp://127.0.0.1:9"))
+"""
+
+
+def test_a_client_that_never_connected_does_not_lock_the_next():
+    command = [sys.executable, "-c", CONNECTS_AGAIN]
+
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    assert done.stdout.split() == ["E_CLUSTER_ADDRESS", "E_CLUSTER_SCHEDULER"], done.stderr
 
 
 def test_without_dask_it_is_said_what_to_install(monkeypatch):
