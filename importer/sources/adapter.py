@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from importer.sources.inventory import Inventory
 from store.text import printable
+
+if TYPE_CHECKING:  # it knows all formats, and `show` starts quickly
+    from importer.sources.inventory import Inventory
 
 ADAPTER_CONFIG: Final = "adapter_config.json"
 """Where PEFT describes an adapter; a `config.json` beside it is that of the model changed."""

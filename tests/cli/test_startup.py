@@ -76,6 +76,13 @@ def test_the_usual_commands_define_no_dataclass(filled_store, words):
     assert modules & {"dataclasses", "shlex", "importer.recipes.recipe"} == set()
 
 
+@pytest.mark.parametrize("words", [("list",), ("show", "kept")], ids=" ".join)
+def test_a_look_at_a_model_does_not_import_what_reads_sources(filled_store, words):
+    _, modules = imported(*words, store=filled_store)
+
+    assert within(modules, ("importer.sources.inventory", "importer.sources.containers")) == []
+
+
 def test_typer_finds_the_annotations_of_quick_commands_compiled():
     for command in (show, list_models):
         assert not [one for one in command.__annotations__.values() if isinstance(one, str)]
