@@ -48,7 +48,13 @@ def uqff_layer(data: bytes) -> None:
             name, dtype, shape, content = line.split(" ")
             sides = tuple(int(side) for side in shape.split(",") if side)
             nbytes = math.prod(sides) * BITS.get(dtype, 0) // 8
-            if dtype in BITS and 0 <= nbytes <= _LARGEST and min(sides, default=0) >= 0:
+            # A header with another name is refused before.
+            if (
+                is_printable(name)
+                and dtype in BITS
+                and 0 <= nbytes <= _LARGEST
+                and min(sides, default=0) >= 0
+            ):
                 value = bytes.fromhex(content)[:nbytes]
                 found[name] = (dtype, sides, value + bytes(nbytes - len(value)))
     entries = {name: Entry("x", dtype, sides) for name, (dtype, sides, _) in found.items()}
