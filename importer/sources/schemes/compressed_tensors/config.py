@@ -19,7 +19,7 @@ _KINDS: Final = ("int", "float")
 _MOST_BITS: Final = 16
 _MOST: Final = 1 << 31
 _AT_RUNTIME: Final = ("input", "output")
-"""Where a transform is no part of the weights; those of keys and queries undo each other."""
+"""Where a transform is not part of the weights; those of keys and queries undo each other."""
 
 
 class CtGroup(NamedTuple):
