@@ -102,7 +102,7 @@ def _uncollected() -> Iterator[None]:
 
     A client that never connected, or whose closing took too long, is garbage that closes itself
     when it is collected. That takes a lock of Dask's which starting or closing another holds: a
-    process that was collected between the two waited for itself, for ever.
+    process that was collected between the two waited for itself forever.
     """
     was_enabled = gc.isenabled()
     gc.disable()
