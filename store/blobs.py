@@ -19,7 +19,7 @@ from store.paths import Layout
 from store.status import Kind, Status
 
 _NO_FILE: Final = frozenset({errno.EINVAL, errno.ELOOP, errno.ENXIO, errno.EISDIR})
-_HASH_CHUNK: Final = 1 << 20
+_HASH_CHUNK: Final = 512 << 10
 
 
 def _silent(_: int) -> None: ...

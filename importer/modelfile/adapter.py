@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from importer.planning.groups import stack_of
-from importer.sources.adapter import ADAPTER_CONFIG
+from importer.sources.configuration import ADAPTER_CONFIG
 from importer.sources.document import Document
 from importer.sources.inventory import Inventory, read_inventory
 from store.errors import InputError, UnsupportedError

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from importer.sources.adapter import ADAPTER_CONFIG
 from importer.sources.carried import carried_prefixes
-from importer.sources.configuration import declared_dtype
+from importer.sources.configuration import ADAPTER_CONFIG, declared_dtype
 from importer.sources.lengths import context_length, embedding_length
 from importer.sources.parameters import is_parameter
 from importer.sources.stored.record import ModelRecord, record_in

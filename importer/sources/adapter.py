@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from importer.sources.configuration import ADAPTER_CONFIG
+from importer.sources.inventory import Inventory
 from store.text import printable
-
-if TYPE_CHECKING:  # it knows all formats, and `show` starts quickly
-    from importer.sources.inventory import Inventory
-
-ADAPTER_CONFIG: Final = "adapter_config.json"
-"""Where PEFT describes an adapter; a `config.json` beside it is that of the model changed."""
 
 _WEIGHTS: Final = re.compile(r"adapter_model(-\d+-of-\d+)?\.(safetensors|bin)")
 _LORA: Final = re.compile(r"(^|[._])lora([._]|$)", re.IGNORECASE)

@@ -7,6 +7,9 @@ from typing import Final
 
 from store.json import Json
 
+ADAPTER_CONFIG: Final = "adapter_config.json"
+"""Where PEFT describes an adapter; a `config.json` beside it is that of the model changed."""
+
 _INNER: Final = ("text_config", "llm_config", "language_config", "thinker_config", "decoder")
 DTYPES: Final = {"bfloat16": "BF16", "float16": "F16", "float32": "F32"}
 

@@ -19,7 +19,12 @@ from importer.sources.joined import declared
 from importer.sources.joining import join, scheme_among
 from importer.sources.roles import FileRole, LeftOut
 from importer.sources.stored.record import ModelRecord, read_record
-from importer.sources.stored.tensors import block_shape, block_type, stored_type
+from importer.sources.stored.types import (
+    block_shape,
+    block_type,
+    quantized_shape,
+    stored_type,
+)
 from importer.sources.stored.whole import read_whole
 from importer.sources.tensor import SourceTensor, StoredArray
 from importer.sources.tree import Tree
@@ -35,7 +40,6 @@ from store.text import printable
 _TAKEN: Final = frozenset(
     {MediaType.TENSOR, MediaType.QUALITY, MediaType.IMATRIX, *WHOLE_TYPES}
 )
-_WORD: Final = 32
 _NOT_TAKEN: Final = "of the model's use, which is not taken over"
 _NO_DTYPE: Final = "BF16"
 """Of values whose type's scales do not tell it, in models that do not record it."""
@@ -214,7 +218,7 @@ def _tensor(
     codec: Codec | GlobalNvfp4 = codec_for(spec, values)
     if GLOBAL_SCALE in tensor.parts:
         codec = _with_global_scale(tensor, spec)
-    shape = (*weight.shape[:-1], weight.shape[-1] * _WORD // spec.bits)
+    shape = quantized_shape(tensor, spec)
     _check_parts(tensor, codec, shape, arrays)
     return SourceTensor(tensor.name, shape, arrays, codec, component)
 
