@@ -17,10 +17,14 @@ from tests.zoo.judged import JudgedRow, note
 
 WRITERS = {
     "gptq": "GPTQModel 7.7.0",
-    "awq": "GPTQModel 7.7.0, AutoAWQ 0.2.9",
-    "bnb": "bitsandbytes 0.50.2",
+    "awq": "GPTQModel 7.7.0",
+    "autogptq": "AutoGPTQ 0.7.1",
+    "autoawq": "AutoAWQ 0.2.9",
+    **dict.fromkeys(("bnb", "nf4", "fp4", "llm"), "bitsandbytes 0.50.2"),
 }
 """By what a name in golden.json begins with; tests/zoo/make_packed.py wrote with these."""
+_SCHEMES = {"autogptq": "gptq", "autoawq": "awq", "nf4": "bnb", "fp4": "bnb", "llm": "bnb"}
+"""Beginnings of names that are not a scheme's."""
 
 
 def main() -> int:
@@ -28,7 +32,7 @@ def main() -> int:
     directory = Path(sys.argv[1])
     golden = json.loads((directory / "golden.json").read_text())
     wrong = 0
-    written: dict[str, list[tuple[str, int, int]]] = {}
+    written: dict[tuple[str, str], list[tuple[str, int, int]]] = {}
     for name, expected in golden.items():
         found = {tensor.name: tensor for tensor in read_inventory(directory / name).tensors}
         packed = {tensor.name for tensor in found.values() if not tensor.is_plain}
@@ -39,17 +43,17 @@ def main() -> int:
         ]
         wrong += len(differ) + (packed != expected.keys())
         types = ", ".join(sorted({found[key].stored_as for key in expected}))
-        written.setdefault(name.partition("-")[0], []).append(
-            (types, len(expected), len(differ))
-        )
+        begun = name.partition("-")[0]
+        row = written.setdefault((_SCHEMES.get(begun, begun), WRITERS[begun]), [])
+        row.append((types, len(expected), len(differ)))
         print(f"{name:20} {len(expected)} tensors, {len(differ)} differ: {types}")
-    for scheme, rows in written.items():
+    for (_, writer), rows in written.items():
         types, counts, differing = zip(*rows, strict=True)
         note(
             JudgedRow(
                 "safetensors",
                 ", ".join(dict.fromkeys(types)),
-                WRITERS[scheme],
+                writer,
                 "its dequantize, noted when they were written",
                 f"{len(rows)} models, {sum(counts)} weights",
                 sum(differing),
