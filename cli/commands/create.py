@@ -255,15 +255,17 @@ def _check_is_a_name(name: str, source: str | None) -> None:
     import os
     import shlex
 
-    on_hub = name.startswith(_HUB)
     is_path = "/" in name and os.path.exists(name)
     if source is None:
-        is_source = name.startswith(_NEVER_NAMES) or on_hub or is_path
-        better = f"ingot create NAME {shlex.quote(name)}"
+        is_source = name.startswith((*_NEVER_NAMES, *_HUB)) or is_path
+        words = ["NAME", name]
     else:
         is_source = name.startswith(_NEVER_NAMES) or (is_path and not os.path.exists(source))
-        better = f"ingot create {shlex.quote(source)} {shlex.quote(name)}"
+        words = [source, name]
+        if "/" in source and (source.startswith(_NEVER_NAMES) or os.path.exists(source)):
+            words = ["NAME", source]  # swapped they would be as wrong
     if is_source:
+        better = shlex.join(["ingot", "create", *words])
         raise UsageError(
             f"`{printable(name)}` is a source, expected the name of a model",
             code="E_NAME",

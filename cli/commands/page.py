@@ -47,6 +47,10 @@ def _write_file(store: Store, model: Description, file: str) -> None:
         message = f"`{printable(file)}` is a directory, expected a file"
         hint = "Name a file, such as `model.html`"
         raise StorageError(message, code="E_IO", hint=hint)
+    if not target.parent.is_dir():
+        message = f"`{printable(str(target.parent))}` is not a directory"
+        hint = "Make it first, or name a file in another one"
+        raise StorageError(message, code="E_IO", hint=hint)
     with listening(phases=(READING,)):
         text = page(store, model).encode("utf-8", "backslashreplace")
     replace_file(target, [text])

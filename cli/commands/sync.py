@@ -99,6 +99,9 @@ def sync(
 
 def _lines(done: Synced, options: SyncOptions) -> Iterator[str]:
     for one in done.models:
+        if one.action == "unknown":
+            yield f"would be made to see whether it differs: {one.name}"
+            continue
         would = "would be " if options.dry_run and one.action != "unchanged" else ""
         digest = f" {one.digest}" if one.digest is not None else ""
         commit = f" at {one.commit[:12]}" if one.commit else ""

@@ -10,7 +10,7 @@ from cli.views.conversation import conversation_document, parameter_rows, templa
 from cli.views.facts import facts_of
 from cli.views.ollama import document as runs_document
 from cli.views.ollama import runs_of_model
-from cli.views.table import command_lines, facts, table
+from cli.views.table import command_lines, facts, table, terminal_width, wrapped
 from cli.views.text import preview, rfc3339
 from importer.models.abilities import abilities_of
 from importer.models.description import Description, Share, read_text
@@ -39,7 +39,7 @@ def lines(store: Store, model: Description, *, verbose: bool, by_size: bool) -> 
         ("System", MediaType.SYSTEM),
         ("License", MediaType.LICENSE),
     ):
-        for layer in list(model.layers(media_type))[:1]:
+        for layer in model.layers(media_type):
             # The description has told of a blob that is missing or damaged.
             with contextlib.suppress(IngotError, OSError):
                 yield from _section(title, _texts(preview(read_text(store, layer))))
@@ -55,10 +55,14 @@ def _verbose(store: Store, model: Description, *, by_size: bool) -> Iterator[str
 
     if not model.record.is_empty:
         made = provenance_of(store, model.stored)
-        yield from _section(
-            "Made by",
-            list(command_lines([printable(word, 4096) for word in create_words(made)], 4)),
-        )
+        words = [printable(word, 4096) for word in create_words(made)]
+        made_by = list(command_lines(words, 4))
+        if any(layer.is_use for layer in model.manifest.layers):
+            shown = f"ingot show {printable(str(model.name))} --modelfile"
+            room = (terminal_width() or 1000) - 4
+            text = f"and the instructions that `{shown}` prints"
+            made_by += [f"    {line}" for line in wrapped(text, room)]
+        yield from _section("Made by", made_by)
     yield from _section("Files", table(_files(model), 4, right=(1,)))
     yield from _section("Tensors", list(tensor_lines(model, "*", by_size=by_size, indent=4)))
 

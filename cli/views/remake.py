@@ -77,6 +77,8 @@ def create_words(made: Provenance) -> list[str]:
     words.append(str(made.sources[-1]) if made.sources else "SOURCE")
     if made.record.variant is not None:
         words += ["--variant", made.record.variant]
+    if made.record.is_unpacked:
+        words.append("--unpack")
     if made.is_recipe_lost:
         words.append("OPTIONS")
     elif (options := made.options()) is not None:

@@ -204,8 +204,6 @@ class _ListTable(Table):
 
 def _listed(table: _ListTable, directory: Path) -> Listed:
     name, source = table.text("name", ""), table.text("source", "")
-    if not name or not source:
-        table.bad("expected `name` and `source`")
     options: dict[str, Any] = {key: table.text(key, "") for key in _TEXTS}
     options["group_size"] = table.integer("group_size", 0)
     if table.has("target_bpw"):  # as text: nothing is to depend on how a float is written
@@ -218,7 +216,9 @@ def _listed(table: _ListTable, directory: Path) -> Listed:
     ):
         if options[key]:
             table.word(key, "", words)
-    table.end()
+    table.end()  # first: a key may be missing because it is misspelled
+    if not name or not source:
+        table.bad("expected `name` and `source`")
     try:
         parsed = ModelName.parse(name)
         found = Listed(parsed, source, {k: v for k, v in options.items() if v}, directory)

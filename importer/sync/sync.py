@@ -30,6 +30,8 @@ class Action(StrEnum):
     MADE = "made"
     REPLACED = "replaced"
     UNCHANGED = "unchanged"
+    UNKNOWN = "unknown"
+    """Only making it tells, in a dry run: what its source gives is not remembered."""
 
 
 class Outcome(NamedTuple):
@@ -128,7 +130,7 @@ class _Run:
         self._store: Final = store
         self._options: Final = options
         self._listen: Final = listen
-        self._coming: Final[set[ModelName]] = set()
+        self._coming: Final[dict[ModelName, Action]] = {}
 
     def one(self, listed: Listed, entry: Locked | None) -> Outcome:
         """Make a model, or tell what making it would do.
@@ -151,15 +153,19 @@ class _Run:
         action = Action.MADE if current is None else Action.REPLACED
         source = request.source
         if isinstance(source, StoredModel) and source.name in self._coming:
-            # In a dry run what it is made of is not there yet.
-            self._coming.add(listed.name)
+            # In a dry run what it is made of is not there yet, or not as it will be.
+            if current is not None and self._coming[source.name] is Action.UNKNOWN:
+                action = Action.UNKNOWN
+            self._coming[listed.name] = action
             return Outcome(listed.name, action, None, None)
         plan = plan_import(request, store, self._listen, only_headers=options.dry_run)
         commit = plan.inventory.origin.commit if plan.inventory.origin is not None else None
-        if current is not None and _is_made(request, plan, store):
+        is_made = _is_made(request, plan, store)
+        if is_made:
             return Outcome(listed.name, Action.UNCHANGED, current, commit)
         if options.dry_run:
-            self._coming.add(listed.name)
+            action = Action.UNKNOWN if is_made is None else action
+            self._coming[listed.name] = action
             return Outcome(listed.name, action, None, commit)
         result = import_model(request, plan, store, self._listen)
         if result.digest == current:
@@ -167,22 +173,27 @@ class _Run:
         return Outcome(listed.name, action, result.digest, commit)
 
 
-def _is_made(request: ImportRequest, plan: Plan, store: Store) -> bool:
-    """Return whether the name has what the plan would make, without making it."""
+def _is_made(request: ImportRequest, plan: Plan, store: Store) -> bool | None:
+    """Return whether the name has what the plan would make; None where only making it tells."""
     there = store.catalog.find(request.name)
-    refs = known_blobs(plan, store)
-    if there is None or any(ref is None for ref in refs):
+    if there is None:
         return False
     manifest = there.parse()
     use = inherited(request.use, plan.inventory.words)
     if manifest.config.digest != Digest.of(configured(config_bytes(plan), use)):
         return False
-    layers = [layer_of(job, ref) for job, ref in zip(plan.jobs, refs, strict=True) if ref]
-    kinds = {layer.media_type for layer in layers} | {str(MediaType.TENSOR)}
+    known = [
+        (job, ref) for job, ref in zip(plan.jobs, known_blobs(plan, store), strict=True) if ref
+    ]
+    made = {_identity(layer_of(job, ref)) for job, ref in known}
+    kinds = {kind for kind, _, _ in made} | {str(MediaType.TENSOR)}
+    has = {_identity(layer) for layer in manifest.layers if layer.media_type in kinds}
     has_report = any(layer.media_type == MediaType.QUALITY for layer in manifest.layers)
-    return {*map(_identity, layers)} == {
-        _identity(layer) for layer in manifest.layers if layer.media_type in kinds
-    } and (request.report and plan.quantizes) == has_report
+    if not made <= has or (request.report and plan.quantizes) != has_report:
+        return False
+    if len(known) < len(plan.jobs):
+        return None
+    return made == has
 
 
 def _identity(layer: Layer) -> tuple[str, Digest, str]:

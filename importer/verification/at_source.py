@@ -22,7 +22,7 @@ from store.errors import IngotError, NotFoundError, in_words
 from store.parallel import Stop
 from store.text import printable
 
-_CHANGED: Final = "has changed since"
+_DIFFERS: Final = "or the stored model has changed since"
 
 
 class AtSource(NamedTuple):
@@ -66,7 +66,7 @@ def measure_at_source(
             return AtSource(source, _measured(store, stored.parse(), plan, wanted))
         except (IngotError, OSError) as error:
             said = in_words(error)
-            why = f"{source} {said}" if said.startswith(_CHANGED) else said
+            why = f"{source} {said}" if said.startswith(_DIFFERS) else said
     return AtSource(None, {}, why)
 
 
@@ -80,7 +80,7 @@ def _check_same(store: Store, job: RoundedBlob, runtime: Runtime) -> None:
             assert pair.chunk.tensor is not None, "files are not rounded"
             name = printable(pair.chunk.tensor.name)
             raise NotFoundError(
-                f"{_CHANGED}: `{name}` comes out of it otherwise", code="E_SRC_CHANGED"
+                f"{_DIFFERS}: `{name}` comes out of it otherwise", code="E_SRC_CHANGED"
             )
 
 

@@ -16,7 +16,7 @@ from importer.exports.gguf.architectures import Architecture, architecture_of
 from importer.exports.gguf.documents import Documents
 from importer.exports.gguf.file import Content, Typed, mxfp4_moved
 from importer.exports.gguf.hparams import Hparams
-from importer.exports.gguf.losses import behind, rounded, unseen, unused
+from importer.exports.gguf.losses import again, behind, rounded, unseen, unused
 from importer.exports.gguf.mixing import facts_of, fallen_back, mixed, moved_last
 from importer.exports.gguf.numbers import numbers_of
 from importer.exports.gguf.parameters import Metadata, Parameters
@@ -131,7 +131,11 @@ class Gguf:
         else:
             lossy = (*lossy, *unseen(seeing))
         write = published(asked, model, others, left)
-        notes = (*unused(list(of_text), typed), *fallen_back(typed, word, facts_of(metadata)))
+        notes = (
+            *unused(list(of_text), typed),
+            *fallen_back(typed, word, facts_of(metadata)),
+            *(again(typed) if word else ()),  # else it is told as a loss
+        )
         return replace(write, lossy=lossy, notes=notes)
 
 

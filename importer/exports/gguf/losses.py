@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from importer.codecs.plain import is_plain
 from importer.exports.gguf.file import Typed, transcoder_to
 from importer.sources.tensor import SourceTensor, StoredArray
 from store.text import count, printable
@@ -31,14 +32,23 @@ def behind(sources: Sequence[SourceTensor]) -> Iterator[str]:
 
 def rounded(typed: Sequence[Typed]) -> Iterator[str]:
     """Yield which tensors get a type that does not hold all values of their own."""
-    found = Counter(
-        (tensor.before, kind.name)
-        for tensor, kind, _ in typed
-        if not all(transcoder_to(kind, one.decoder).is_lossless for one in tensor.members)
-    )
+    found = Counter((one.tensor.before, one.kind.name) for one in typed if _is_rounded(one))
     for (before, kind), number in sorted(found.items()):
         tensors = count(number, "tensor")
         yield f"{tensors} of {before} {'are' if number > 1 else 'is'} rounded to {kind}"
+
+
+def again(typed: Sequence[Typed]) -> Iterator[str]:
+    """Yield which tensors were quantized already and are quantized once more."""
+    found = Counter(
+        one.tensor.before
+        for one in typed
+        if not one.kind.is_plain
+        and not all(is_plain(member.decoder) for member in one.tensor.members)
+        and _is_rounded(one)
+    )
+    for before, number in sorted(found.items()):
+        yield f"{count(number, 'tensor')} of {before} quantized again"
 
 
 def unused(sources: Sequence[SourceTensor], typed: Sequence[Typed]) -> Iterator[str]:
@@ -57,6 +67,11 @@ def unused(sources: Sequence[SourceTensor], typed: Sequence[Typed]) -> Iterator[
             yield f"`{name}` is left out: llama.cpp does not use it"
         else:
             yield f"{len(lacking):,} tensors such as `{name}` are left out: llama.cpp uses none"
+
+
+def _is_rounded(typed: Typed) -> bool:
+    members = typed.tensor.members
+    return not all(transcoder_to(typed.kind, one.decoder).is_lossless for one in members)
 
 
 def _is_read(array: StoredArray, read: Mapping[str, Sequence[int]]) -> bool:

@@ -11,6 +11,7 @@ from importer.codecs.ggml.types import GgmlType
 from importer.codecs.plain import Plain
 from importer.exports.base import ExportOptions, WritePlan
 from importer.exports.gguf.file import Content, Copied, Typed, assemble
+from importer.exports.gguf.losses import again
 from importer.exports.gguf.mixing import facts_of, fallen_back, mixed, moved_last
 from importer.exports.gguf.parameters import Metadata
 from importer.exports.gguf.split import PREFIX, published
@@ -111,7 +112,7 @@ def requantized(
         typed = mixed(typed, word, facts_of(metadata), matrix)
         metadata = moved_last(metadata, word) | keys_of(matrix)
     model = Content(f"{asked.name}.gguf", metadata, typed)
-    notes = tuple(fallen_back(typed, word, facts_of(metadata)))
+    notes = (*fallen_back(typed, word, facts_of(metadata)), *(again(typed) if word else ()))
     return replace(published(asked, model, _beside(asked.name, whole), left_out), notes=notes)
 
 

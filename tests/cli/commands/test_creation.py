@@ -29,6 +29,8 @@ LLAMA = MODELS / "tiny-llama"
         (("hf.co/org/repo",), "ingot create NAME hf.co/org/repo"),
         (("big/model", "llama"), "ingot create llama big/model"),
         (("./a b", "llama"), "ingot create llama './a b'"),
+        (("./new", "big/model"), "ingot create NAME big/model"),
+        (("../new", "./nowhere"), "ingot create NAME ./nowhere"),
     ],
 )
 def test_a_source_in_place_of_the_name_is_told_with_the_call_that_works(

@@ -6,7 +6,7 @@ import pytest
 
 from store import MediaType, Store
 from tests.cli.runner import DIGEST, RFC3339, run
-from tests.importer.builders import framed, handmade, model, safetensors, tensor_layer
+from tests.importer.builders import MODELS, framed, handmade, model, safetensors, tensor_layer
 from tests.importer.formats.gguf.builders import GOOD as GGUF
 
 TEMPLATE = "{{ .System }}\n\tTabbed\n\x1b[2Jend"
@@ -64,6 +64,39 @@ def test_verbose_adds_files_and_tensors(filled_store):
     assert sections(shown)[-2:] == ["Files", "Tensors"]
     assert "tokenizer.model" in shown
     assert "model.layers.{0-1}.mlp.up_proj.weight" in shown
+
+
+def test_verbose_tells_all_that_made_a_model(store, tmp_path):
+    written = tmp_path / "Modelfile"
+    written.write_text(f"FROM {MODELS / 'tiny-llama'}\nSYSTEM be brief\nLICENSE MIT\n")
+    run("create", "told", "-f", written, "-q", "int4", store=store).succeeded()
+    run("create", "plain", MODELS / "tiny-llama", store=store).succeeded()
+
+    shown = run("show", "told", "-v", store=store).succeeded().stdout
+
+    assert "and the instructions that `ingot show told:latest --modelfile` prints" in shown
+    plain = run("show", "plain", "-v", store=store).succeeded().stdout
+    assert "--modelfile" not in plain
+
+
+def test_every_license_is_previewed(store, tmp_path):
+    written = tmp_path / "Modelfile"
+    written.write_text(f"FROM {MODELS / 'tiny-llama'}\nLICENSE of the file\nLICENSE another\n")
+    run("create", "m", "-f", written, store=store).succeeded()
+
+    shown = run("show", "m", store=store).succeeded().stdout
+
+    assert "    of the file\n" in shown
+    assert "    another\n" in shown
+
+
+def test_a_page_needs_a_directory(filled_store, tmp_path):
+    text = run("show", "kept", "--html", tmp_path / "no" / "a.html", store=filled_store).failed(
+        8
+    )
+
+    assert f"`{tmp_path / 'no'}` is not a directory" in text
+    assert not (tmp_path / "no").exists()
 
 
 def test_tensors_are_rows_with_repeated_layers_in_one(filled_store):

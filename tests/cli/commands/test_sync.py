@@ -135,6 +135,30 @@ def test_a_dry_run_does_nothing(listing, store):
     assert not store.exists()
 
 
+def test_a_dry_run_says_what_only_making_tells(listing, store):
+    """Nothing is remembered of sources that are very new, or after the memo is gone."""
+    listing.write_text(PLAIN + DERIVED)
+    sync(listing, store).succeeded()
+    for memo in store.rglob("memo.sqlite*"):
+        memo.unlink()
+
+    told = run("sync", listing, "--dry-run", store=store).succeeded().stdout
+    found = actions(sync(listing, store, "--dry-run"))
+
+    assert "would be made to see whether it differs: plain:latest\n" in told
+    assert found == {"plain:latest": "unknown", "derived:latest": "unknown"}
+    assert set(actions(sync(listing, store)).values()) == {"unchanged"}
+
+
+def test_a_misspelled_key_is_told_before_the_missing_one(listing, store):
+    listing.write_text('[[model]]\nname = "m"\nsorce = "x"\n')
+
+    text = run("sync", listing, store=store).failed(3)
+
+    assert "`sorce` is not a key" in text
+    assert "Did you mean `source`?" in text
+
+
 def test_what_is_not_listed_is_named_and_removed_on_demand(listing, store):
     sync(listing, store).succeeded()
     run("cp", "plain", "extra", store=store).succeeded()

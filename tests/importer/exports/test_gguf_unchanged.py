@@ -130,6 +130,16 @@ def test_what_f16_lacks_is_decoded_and_told(store, tmp_path):
         planned(store, tmp_path / "strict.gguf", "gguf", strict=True)
 
 
+def test_what_is_quantized_once_more_is_told(store, tmp_path):
+    stored(store, checkpoint(tmp_path / "in", "llama", dtype="F32"), "int4/32")
+
+    _, again = planned(store, tmp_path / "again.gguf", "gguf", q="q8_0")
+    _, kept = planned(store, tmp_path / "kept.gguf", "gguf", q="q4_1", source=tmp_path / "in")
+
+    assert "16 tensors of int4 quantized again" in again.write.notes
+    assert not [note for note in kept.write.notes if "again" in note]
+
+
 def test_int8_whose_biases_are_its_own_is_decoded(store, tmp_path):
     stored(store, normal(checkpoint(tmp_path / "in", "llama")), "int8/32")
 
