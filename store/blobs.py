@@ -6,7 +6,6 @@ import contextlib
 import errno
 import hashlib
 import itertools
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum, unique
 from pathlib import Path
@@ -56,7 +55,6 @@ class BlobStore:
         self.fs: Final = fs
         self.layout: Final = layout
         self.memo: Final = memo
-        self._own: Final = threading.local()
 
     def path(self, digest: Digest) -> Path:
         """Return where the blob belongs, whether it is there or not."""
@@ -186,10 +184,7 @@ class BlobStore:
     def digest_of(self, file: File, progress: Callable[[int], None] = _silent) -> Digest:
         """Hash an open file from its beginning; call `progress` with the size of each chunk."""
         sha256 = hashlib.sha256()
-        # One a thread: of one a blob the allocator kept a second MiB for each thread.
-        if not hasattr(self._own, "buffer"):
-            self._own.buffer = memoryview(bytearray(_HASH_CHUNK))
-        buffer = self._own.buffer
+        buffer = memoryview(bytearray(_HASH_CHUNK))
         offset = 0
         while count := self.fs.read_into(file, buffer, offset):
             sha256.update(buffer[:count])
