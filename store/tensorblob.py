@@ -10,11 +10,13 @@ a blob is the same wherever its tensors are used. What is read is named with the
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from store import tensorfile
 from store.fs import File
+from store.json import dumps
 from store.text import printable
 
 if TYPE_CHECKING:
@@ -187,6 +189,22 @@ def plain_keys(layer: str) -> Iterator[str]:
         if not slash:
             return
         yield layer
+
+
+def plain_header_bytes(key: str, dtype: str, shape: tuple[int, ...], nbytes: int) -> int:
+    """Return the size of the header of a plain tensor's blob.
+
+    Args:
+        nbytes: of its data.
+    """
+    text = len(dumps(key)) + _bytes_beside_key(dtype, shape, nbytes)
+    return tensorfile.LENGTH_BYTES + text + -text % tensorfile.ALIGNMENT
+
+
+@functools.lru_cache(1024)  # layers are alike: 174 tensors of a llama have 8 such texts
+def _bytes_beside_key(dtype: str, shape: tuple[int, ...], nbytes: int) -> int:
+    header = tensorfile.encode_header([("", dtype, shape, nbytes)])
+    return len(header[tensorfile.LENGTH_BYTES :].rstrip(b" ")) - len(dumps(""))
 
 
 def read_header(store: Store, file: File, size: int, where: str) -> tensorfile.Header:

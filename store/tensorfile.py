@@ -47,7 +47,7 @@ ITEM_BITS: Final[Mapping[str, int]] = MappingProxyType(
 
 LENGTH_BYTES: Final = 8
 METADATA: Final = "__metadata__"
-_ALIGNMENT: Final = 8
+ALIGNMENT: Final = 8
 _FIELDS: Final = frozenset({"dtype", "shape", "data_offsets"})
 
 
@@ -118,7 +118,7 @@ def encode_header(
     if metadata:
         document[METADATA] = sorted_keys(metadata)
     text = dumps(sorted_keys(document))
-    text += b" " * (-len(text) % _ALIGNMENT)
+    text += b" " * (-len(text) % ALIGNMENT)
     return struct.pack("<Q", len(text)) + text
 
 

@@ -13,12 +13,19 @@ from store.manifest import Layer, MediaType
 from store.tensorblob import (
     PARTS,
     layer_mismatches,
+    plain_header_bytes,
     plain_keys,
     quant_metadata,
     read_header,
     read_tensors,
 )
-from store.tensorfile import TensorEntry, encode_header, parse_header
+from store.tensorfile import (
+    ITEM_BITS,
+    TensorEntry,
+    data_bytes,
+    encode_header,
+    parse_header,
+)
 from tests.store.builders import create, name, ref_of, tensor_blob
 
 
@@ -295,3 +302,12 @@ def test_a_long_name_of_a_layer_takes_no_time():
 
     assert len(list(plain_keys(name))) < 10
     assert read(f"{name}w", blob_header([("w", None)])) == [(f"{name}w", None)]
+
+
+@given(st.text(max_size=9), st.sampled_from(sorted(ITEM_BITS)), st.lists(st.integers(0, 99)))
+def test_the_size_of_a_plain_header_is_told_without_writing_it(key, dtype, shape):
+    nbytes = data_bytes(dtype, shape)
+
+    told = plain_header_bytes(key, dtype, tuple(shape), nbytes)
+
+    assert told == len(encode_header([(key, dtype, tuple(shape), nbytes)]))

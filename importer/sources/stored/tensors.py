@@ -8,8 +8,15 @@ from typing import Final, NamedTuple
 from store import Digest, Layer, Store
 from store.errors import IntegrityError
 from store.status import Kind
-from store.tensorblob import SCALE, BlobTensor, plain_keys, read_header, read_tensors
-from store.tensorfile import ITEM_BITS, data_bytes, encode_header
+from store.tensorblob import (
+    SCALE,
+    BlobTensor,
+    plain_header_bytes,
+    plain_keys,
+    read_header,
+    read_tensors,
+)
+from store.tensorfile import ITEM_BITS, data_bytes
 
 _SURE: Final = 64
 """Headers that a matrix weighs up before its size tells that it is plain. Quantizing a smaller
@@ -84,12 +91,12 @@ def _plain(layer: Layer) -> StoredTensor | None:
     if layer.size < nbytes:  # quantized, most likely
         return None
     for key in plain_keys(layer.name):
-        header = encode_header([(key, dtype, shape, nbytes)])
-        if layer.size == len(header) + nbytes:
+        header = plain_header_bytes(key, dtype, shape, nbytes)
+        if layer.size == header + nbytes:
             break
     else:
         return None
-    if len(shape) > 1 and nbytes < _SURE * len(header):
+    if len(shape) > 1 and nbytes < _SURE * header:
         return None
     return StoredTensor(
         layer.name, dtype, shape, None, None, nbytes, layer.name, layer.digest, None
