@@ -20,6 +20,8 @@ from store.status import Kind, Status
 
 _NO_FILE: Final = frozenset({errno.EINVAL, errno.ELOOP, errno.ENXIO, errno.EISDIR})
 _HASH_CHUNK: Final = 512 << 10
+"""Measured on 2 GB with two threads: 256 KiB took .93 s instead of .82, and 1 MiB as long as
+this, but at a peak of 26.9 MiB instead of 25.7."""
 
 
 def _silent(_: int) -> None: ...
