@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 MIB: Final = 1 << 20
+FREE_MEMORY: Final = Path(__file__).with_name("free_memory.py")
 RSS_UNIT: Final = 1 if sys.platform == "darwin" else 1024
 """Bytes that a `ru_maxrss` counts."""
 
@@ -97,11 +99,15 @@ class Pairs:
         return Spread.of([cost.peak_bytes / MIB for cost in self.ours])
 
 
-def alternate(ours: Prepare, peer: Prepare | None, pairs: int, directory: Path) -> Pairs:
+def alternate(
+    ours: Prepare, peer: Prepare | None, pairs: int, directory: Path, memory: int = 0
+) -> Pairs:
     """Run ours, peer, ours, peer …, after one unmeasured run of each.
 
     Each run has a fresh directory below `directory`, which is removed after its time was
-    taken: an unlink, or a rename over an existing file, would be somebody else's cost.
+    taken: an unlink, or a rename over an existing file, would be somebody else's cost. So
+    would free memory that the host of a virtual machine has taken back: `memory` bytes of it
+    are touched before each run.
 
     Raises:
         CommandFailedError: a command failed.
@@ -111,7 +117,7 @@ def alternate(ours: Prepare, peer: Prepare | None, pairs: int, directory: Path) 
     costs: list[list[Cost]] = [[] for _ in sides]
     for _ in range(pairs + 1):
         for side, taken in zip(sides, costs, strict=True):
-            taken.append(_once(side, directory))
+            taken.append(_once(side, directory, memory))
     return Pairs(tuple(costs[0][1:]), tuple(costs[1][1:]) if peer else ())
 
 
@@ -139,12 +145,15 @@ def run(argv: Sequence[str]) -> Cost:
     return Cost(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * RSS_UNIT)
 
 
-def _once(side: Prepare, directory: Path) -> Cost:
+def _once(side: Prepare, directory: Path, memory: int) -> Cost:
     fresh = Path(tempfile.mkdtemp(prefix="run-", dir=directory))
     try:
         argv = side(fresh)
         # What was written before must not be written back on this command's time.
         os.sync()
+        if memory:
+            # In a process of its own: a command's peak is never less than this one's.
+            subprocess.run([sys.executable, FREE_MEMORY, str(memory)], check=True)
         return run(argv)
     finally:
         shutil.rmtree(fresh)
