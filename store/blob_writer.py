@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from pathlib import Path
 from typing import Final
@@ -39,6 +38,8 @@ class BlobWriter:
 
     def __init__(self, fs: FileSystem, path: Path) -> None:
         """Open the partial file at `path`; it is empty, or `take_over` comes first."""
+        import hashlib  # noqa: PLC0415 - not for an import that writes nothing anew
+
         self.path: Final = path
         self.size = 0
         self._fs = fs

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum, unique
@@ -185,6 +184,8 @@ class BlobStore:
 
     def digest_of(self, file: File, progress: Callable[[int], None] = _silent) -> Digest:
         """Hash an open file from its beginning; call `progress` with the size of each chunk."""
+        import hashlib  # noqa: PLC0415 - for those who hash much: see store/sha256.py
+
         sha256 = hashlib.sha256()
         buffer = memoryview(bytearray(_HASH_CHUNK))
         offset = 0

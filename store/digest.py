@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Final
 
 from store.errors import IntegrityError
+from store.sha256 import sha256
 from store.text import printable
 
 _DIGITS: Final = frozenset("0123456789abcdef")
@@ -42,7 +42,7 @@ class Digest:
     @classmethod
     def of(cls, data: bytes) -> Digest:
         """Hash `data`."""
-        return cls(hashlib.sha256(data).hexdigest())
+        return cls(sha256(data).hex())
 
     @classmethod
     def parse(cls, text: str) -> Digest:

@@ -185,6 +185,10 @@ class Writer:
 
     def put(self, data: bytes) -> tuple[BlobRef, CommitOutcome]:
         """Put a small blob into the store; return what it is and what became of it."""
+        known = BlobRef(Digest.of(data), len(data))
+        # Not written anew, which would wait for the disk, when it would be reused.
+        if self._wanted is None and self._renewed is None and self.reuse([known]) == [True]:
+            return known, CommitOutcome.REUSED
         path = self.open()
         try:
             with contextlib.closing(BlobWriter(self.fs, path)) as blob:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -15,6 +14,7 @@ from importer.sources.file import Extent, SourceFile
 from store import BlobRef, Store
 from store.digest import Digest
 from store.memo import Pieces, SourceIdentity
+from store.sha256 import sha256
 from store.status import Status
 
 
@@ -132,15 +132,15 @@ class Reuse:
     def _form(self, job: Job) -> bytes:
         """Return what decides, besides the bytes of its sources, which blob a job gives."""
         if isinstance(job, FilePlan):
-            return hashlib.sha256(b"file").digest()
-        form = hashlib.sha256(job.header)
+            return sha256(b"file")
+        form = [job.header]
         transcoders = [tensor.transcoder for tensor in job.tensors]
         if not all(isinstance(transcoder, Copy) for transcoder in transcoders):
             # The header has what they became: F16 and BF16, or two schemes, may become one
             # type. Of every tensor, or two of a group might change places unseen.
-            for transcoder in transcoders:
-                form.update(_text(transcoder, allows=self._allows_nonfinite))
-        return form.digest()
+            allows = self._allows_nonfinite
+            form += [_text(transcoder, allows=allows) for transcoder in transcoders]
+        return sha256(b"".join(form))
 
 
 def _product_of(job: Job, found: tuple[Digest, int] | None) -> BlobRef | None:
@@ -170,4 +170,4 @@ def _key(form: bytes, fingerprints: Iterable[Fingerprint]) -> bytes:
         REVISION.to_bytes(4, "little"),
         b"".join(one.digest for one in fingerprints),
     )
-    return hashlib.sha256(revision + form + prints).digest()
+    return sha256(revision + form + prints)

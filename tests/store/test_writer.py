@@ -56,6 +56,15 @@ class Failing(FileSystem):
         super().write_at(file, data, offset)
 
 
+def test_a_document_that_the_store_has_is_not_written_again(store, monkeypatch):
+    with store.writing(name("a")) as writer:
+        ref, outcome = writer.put(b"x")
+        assert outcome is CommitOutcome.NEW
+    with store.writing(name("a")) as writer:
+        monkeypatch.setattr(writer, "open", lambda: pytest.fail("a file was made"))
+        assert writer.put(b"x") == (ref, CommitOutcome.REUSED)
+
+
 def folders(store):
     return list(store.layout.tmp.iterdir())
 
