@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import itertools
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum, unique
 from pathlib import Path
@@ -14,6 +15,7 @@ from store.digest import Digest
 from store.errors import IntegrityError
 from store.fs import File, FileSystem
 from store.memo import Memo
+from store.pages import page_buffer
 from store.paths import Layout
 from store.status import Kind, Status
 
@@ -56,6 +58,7 @@ class BlobStore:
         self.fs: Final = fs
         self.layout: Final = layout
         self.memo: Final = memo
+        self._own = threading.local()
 
     def path(self, digest: Digest) -> Path:
         """Return where the blob belongs, whether it is there or not."""
@@ -187,7 +190,9 @@ class BlobStore:
         import hashlib  # noqa: PLC0415 - for those who hash much: see store/sha256.py
 
         sha256 = hashlib.sha256()
-        buffer = memoryview(bytearray(_HASH_CHUNK))
+        buffer: memoryview | None = getattr(self._own, "buffer", None)
+        if buffer is None:
+            buffer = self._own.buffer = page_buffer(_HASH_CHUNK)
         offset = 0
         while count := self.fs.read_into(file, buffer, offset):
             sha256.update(buffer[:count])

@@ -15,6 +15,7 @@ from importer.engine.chunks import Chunk, cut
 from importer.engine.reader import ChunkReader
 from importer.planning.plan import Job
 from store.blob_writer import BlobWriter
+from store.pages import page_buffer
 from store.parallel import Stop
 
 CHUNK: Final = 1 << 20
@@ -34,7 +35,7 @@ class EncodedChunk(NamedTuple):
     chunk: Chunk
     arrays: tuple[memoryview, ...]
     encoded: Encoded
-    buffer: bytearray
+    buffer: memoryview
 
 
 @dataclass(slots=True)
@@ -73,7 +74,7 @@ class WorkerPool:
         self._pool = ThreadPoolExecutor(max(1, threads - 1))
         self._own = threading.local()
         self._readers: list[ChunkReader] = []
-        self._buffers: deque[bytearray] = deque()
+        self._buffers: deque[memoryview] = deque()
 
     def __enter__(self) -> Self:
         return self
@@ -98,7 +99,7 @@ class WorkerPool:
     def buffer(self, nbytes: int = CHUNK) -> Iterator[memoryview]:
         """Lend a buffer of at least `nbytes`."""
         buffer = self._take_buffer(nbytes)
-        yield memoryview(buffer)
+        yield buffer
         self._buffers.append(buffer)
 
     def read(self, job: Job) -> Iterator[tuple[Chunk, tuple[memoryview, ...]]]:
@@ -153,7 +154,7 @@ class WorkerPool:
 
     def _place(self, chunk: Chunk, blob: BlobWriter, runtime: Runtime) -> EncodedChunk:
         buffer = self._take_buffer(chunk.room)
-        arrays = self._read(chunk, memoryview(buffer))
+        arrays = self._read(chunk, buffer)
         encoded = Encoded(())
         if chunk.elements:
             encoded = chunk.transcoder.convert(arrays, chunk.shape, chunk.elements, runtime)
@@ -172,9 +173,9 @@ class WorkerPool:
             self._readers.append(reader)
         return reader
 
-    def _take_buffer(self, nbytes: int) -> bytearray:
+    def _take_buffer(self, nbytes: int) -> memoryview:
         try:  # the one that was used last: it may be in the processor's cache
             buffer = self._buffers.pop()
         except IndexError:
-            buffer = bytearray()
-        return buffer if len(buffer) >= nbytes else bytearray(max(nbytes, CHUNK))
+            return page_buffer(max(nbytes, CHUNK))
+        return buffer if len(buffer) >= nbytes else page_buffer(nbytes)
