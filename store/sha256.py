@@ -9,7 +9,7 @@ from typing import Any, Final
 
 _WORTH_LOADING: Final = 1 << 19
 """Bytes from which on OpenSSL, at .5 ns a byte instead of 2.7, makes good the 2.4 ms that
-it takes to load. It takes 3.8 MiB, too, of the 21 that `ingot list` had at its peak."""
+it takes to load. It takes 3.8 MiB, too, of the 21 that listing models had at its peak."""
 _BUILT_IN: Final = ("_sha2", "_sha256")
 """What python has built in for where there is no OpenSSL, from 3.12 on and before."""
 

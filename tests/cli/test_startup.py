@@ -8,6 +8,7 @@ import sys
 import pytest
 import typer.main
 
+from cli import app
 from cli.app import make_app
 from cli.commands.models import list_models
 from cli.commands.show import show
@@ -66,7 +67,7 @@ def test_a_quick_command_imports_nothing_heavy(filled_store, words):
     code, modules = imported(*words, store=filled_store)
 
     assert code == (9 if words[-1] == "no" else 0)
-    assert modules & (HEAVY - {"hashlib"}) == set()
+    assert modules & HEAVY == set()
 
 
 @pytest.mark.parametrize("words", [("list",), ("show", "kept")], ids=" ".join)
@@ -92,6 +93,12 @@ def test_help_does_not_import_the_importer(filled_store):
     _, modules = imported("--help", store=filled_store)
 
     assert not [name for name in modules if name.startswith("importer")]
+
+
+def test_the_help_of_all_commands_imports_none(filled_store):
+    _, modules = imported("--help", store=filled_store)
+
+    assert within(modules, ("cli.commands",)) == ["cli.commands", "cli.commands.options"]
 
 
 @pytest.mark.parametrize(
@@ -134,7 +141,10 @@ OF_OTHER_SOURCES = (
     *("importer.codecs.views", "importer.codecs.ggml", "importer.codecs.scaled"),
     *("importer.exports", "importer.verification", "importer.hub", "importer.registry"),
 )
-OF_WORK = ("concurrent.futures", "importer.engine.workers", "tempfile", "ctypes", "numpy")
+OF_WORK = (
+    *("concurrent.futures", "importer.engine.workers", "tempfile", "ctypes", "numpy"),
+    "hashlib",
+)
 """Of what reads weights and writes blobs, of which an unchanged source has none to do."""
 
 
@@ -162,3 +172,13 @@ def test_an_import_does_not_need_the_hub(filled, tmp_path):
 
     assert code == 0
     assert modules & {"huggingface_hub", "numba", "llvmlite", "torch", "transformers"} == set()
+
+
+@pytest.mark.parametrize("command", app._COMMANDS.values(), ids=app._COMMANDS)
+def test_the_summary_of_a_command_is_the_first_paragraph_of_its_help(command):
+    first, *_ = (command.load().__doc__ or "").strip().split("\n\n")
+    assert command.summary in {" ".join(first.split()), ""}
+
+
+def test_every_command_but_an_alias_has_a_summary():
+    assert {name for name, command in app._COMMANDS.items() if not command.summary} == {"ls"}

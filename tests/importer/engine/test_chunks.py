@@ -10,6 +10,7 @@ from importer.codecs.ggml.decoder import Ggml
 from importer.codecs.plain import Plain
 from importer.codecs.registry import codec_for, transcoder_for
 from importer.codecs.spec import QUANT_TYPES
+from importer.codecs.transcode import Copy
 from importer.engine.chunks import _cut, _Source
 from importer.sources.file import Extent
 from store.tensorfile import ITEM_BITS
@@ -55,5 +56,6 @@ def test_a_chunk_and_its_values_are_small(target, decoder):
     most = max(len(chunk.elements) for chunk in chunks) * ITEM_BITS[decoder.value_dtype] // 8
     if target is not None:
         assert most <= 4 * SIZE
-    # Neither are there more chunks than that takes.
-    assert max(most // 4, chunks[0].nbytes) >= SIZE * 7 // 8
+    # Neither are there more chunks than that takes; what is only copied is read by halves.
+    size = SIZE // 2 if isinstance(transcoder, Copy) else SIZE
+    assert size * 7 // 8 <= max(most // 4, chunks[0].nbytes) <= size
