@@ -155,7 +155,7 @@ def _fill(
     nonfinite = told = 0
     # Closed before the blob is: those who work ahead write to its file.
     with contextlib.closing(workers.place(job.plan, blob, runtime)) as placed:
-        for chunk, arrays, encoded, _ in placed:
+        for chunk, arrays, encoded, buffer in placed:
             fingerprints.update(chunk, arrays)
             for part in encoded.parts[: None if chunk.is_whole else 1]:
                 blob.hash(part)
@@ -168,10 +168,10 @@ def _fill(
                     raise _nonfinite(chunk.tensor, nonfinite)
                 nonfinite = 0
                 if not chunk.is_whole:
-                    # The small parts: their pieces are not next to each other in time.
-                    with workers.buffer() as buffer:
-                        rest = sum(part.nbytes for part in chunk.tensor.parts[1:])
-                        blob.hash_placed(rest, buffer)
+                    # The small parts: their pieces are not next to each other in time. What
+                    # the buffer holds was hashed, and one more a thread was 1 MiB at the peak.
+                    rest = sum(part.nbytes for part in chunk.tensor.parts[1:])
+                    blob.hash_placed(rest, buffer)
     tell(blob.size - told)
     return tuple(fingerprints.found)
 
