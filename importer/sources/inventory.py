@@ -158,7 +158,7 @@ def take_inventory(
         for file in files
         if file.name == CONFIG and file.directory in contents
     }
-    check_one_model(contents, configs, by_path)
+    notes = (*tree.notes, *check_one_model(contents, configs, by_path))
     said = declared(configs, files)
     found = of_contents(tree, contents, said, as_arrays=as_arrays, apart=apart)
     return found._replace(
@@ -168,7 +168,7 @@ def take_inventory(
             LeftOut(*one) for one in sorted(left_out.items()) if one[0] not in taken
         ),
         variant=variant,
-        notes=(*tree.notes, *found.notes, *_fallen_back(choice.weights, contents, variant)),
+        notes=(*notes, *found.notes, *_fallen_back(choice.weights, contents, variant)),
     )
 
 

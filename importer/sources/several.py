@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from importer.sources.document import CONFIG, Document
@@ -21,12 +21,13 @@ _NAMED: Final = 10
 
 def check_one_model(
     components: Collection[str], configs: Mapping[str, Document], files: Collection[str]
-) -> None:
-    """Refuse directories that are a model of transformers each, with nothing that joins them.
+) -> Iterator[str]:
+    """Refuse directories that are models of their own; yield what is not sure of others.
 
-    An index joins them, or a configuration of the whole. Without either they are the components
-    of a pipeline if one of them is not such a model, as diffusers' own are, or is named as a
-    part.
+    An index joins directories, or a configuration of the whole. Without either they are the
+    components of a pipeline if one of them is of diffusers, or is named as a part, or has no
+    configuration of a model, as the codec beside a language model that speaks; of the last
+    nothing but their place says so.
 
     Args:
         components: the directories with weights.
@@ -34,20 +35,45 @@ def check_one_model(
         files: the paths of every file.
 
     Raises:
-        InputError: they are several models.
+        InputError: each is a model of transformers, or one is a pipeline with its own index.
     """
-    joins = (CONFIG, MODULES, *PIPELINE_INDEXES)
-    if "" in components or len(components) == 1 or any(index in files for index in joins):
+    if "" in components or any(
+        index in files for index in (CONFIG, MODULES, *PIPELINE_INDEXES)
+    ):
         return
-    for directory in components:
-        is_part = directory.rpartition("/")[2].startswith(_PARTS)
-        if is_part or not configs.get(directory, {}).get("architectures"):
+    pipelines = {
+        path.rpartition("/")[0] for path in files if path.rpartition("/")[2] in PIPELINE_INDEXES
+    }
+    models = sorted({_model_of(directory, pipelines) for directory in components})
+    if len(models) == 1:
+        return
+    if not pipelines.intersection(models):
+        if any(_is_component(model, configs.get(model, {})) for model in models):
             return
-    shown = [f"`{printable(directory)}`" for directory in sorted(components)]
-    more = f" and {len(shown) - _NAMED} more" if len(shown) > _NAMED else ""
+        if not all(configs.get(model, {}).get("architectures") for model in models):
+            yield (
+                f"{_listed(models)} are imported as the components of one model, which no "
+                f"`{PIPELINE_INDEXES[0]}` says that they are"
+            )
+            return
     raise InputError(
-        f"{len(shown)} models, and no `{PIPELINE_INDEXES[0]}` that makes them one: "
-        f"{', '.join(shown[:_NAMED])}{more}",
+        f"{len(models)} models, and no `{PIPELINE_INDEXES[0]}` that makes them one: "
+        f"{_listed(models)}",
         code="E_SRC_AMBIGUOUS",
         hint="Name the directory of the one that you mean as the source",
     )
+
+
+def _model_of(directory: str, pipelines: Collection[str]) -> str:
+    """Return the directory of the pipeline that a component is of, or its own."""
+    above = [path for path in pipelines if directory.startswith(f"{path}/")]
+    return min(above, key=len, default=directory)
+
+
+def _is_component(directory: str, config: Document) -> bool:
+    return "_class_name" in config or directory.rpartition("/")[2].startswith(_PARTS)
+
+
+def _listed(models: Sequence[str]) -> str:
+    shown = ", ".join(f"`{printable(model)}`" for model in models[:_NAMED])
+    return shown + (f" and {len(models) - _NAMED} more" if len(models) > _NAMED else "")

@@ -52,6 +52,36 @@ def test_components_are_a_pipeline_without_an_index(tmp_path, configs):
     assert classify(found).kind is SourceKind.PIPELINE
 
 
+@pytest.mark.parametrize("other", [LLAMA, None], ids=["a model", "weights"])
+def test_a_pipeline_is_not_a_component(tmp_path, other):
+    directories(tmp_path, {"llama": other, "sd/text_encoder": CLIP, "sd/vae": None})
+    write(tmp_path, {"sd/model_index.json": {"_class_name": "P"}})
+
+    with pytest.raises(InputError, match=r"^2 models, .*: `llama`, `sd`$"):
+        read_inventory(tmp_path)
+
+
+def test_a_pipeline_in_a_directory_is_read(tmp_path):
+    directories(tmp_path, {"sd/text_encoder": CLIP, "sd/vae": None})
+    write(tmp_path, {"sd/model_index.json": {"_class_name": "P"}})
+
+    assert read_inventory(tmp_path).components == ("sd/text_encoder", "sd/vae")
+
+
+@pytest.mark.parametrize(
+    ("configs", "said"),
+    [
+        ({"llm": LLAMA, "codec": None}, ["`codec`, `llm` are imported as the components of"]),
+        ({"llm": LLAMA, "vae": None}, []),
+        ({"a": None, "b": {"_class_name": "V"}}, []),
+    ],
+)
+def test_what_nothing_calls_a_pipeline_is_said_to_be_taken_for_one(tmp_path, configs, said):
+    notes = read_inventory(directories(tmp_path, configs)).notes
+
+    assert [note.partition(" one model")[0] for note in notes] == said
+
+
 @pytest.mark.parametrize("index", ["config", "model_index", "modules"])
 def test_an_index_joins_models(tmp_path, index):
     directories(tmp_path, {"thinker": LLAMA, "talker": LLAMA}, **{index: {}})
