@@ -214,11 +214,12 @@ def _document(state: State) -> dict[str, object]:
 
 def _how_far(state: State) -> str:
     items = f", {state.items_done:,} of {count(state.items, state.noun)}" if state.items else ""
-    left = state.seconds_left
+    rate, left = int(state.rate), state.seconds_left
+    speed = f", {size(rate)}/s" if rate else ""
     rest = "" if left is None else f", {max(round(left), 1)} s left"
     return (
         f"{state.phase}: {100 * state.share:.0f}%{items}, {size(state.nbytes_done)} of "
-        f"{size(state.nbytes)}, {size(int(state.rate))}/s{rest}"
+        f"{size(state.nbytes)}{speed}{rest}"
     )
 
 

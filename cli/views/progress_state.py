@@ -30,6 +30,8 @@ from importer.events import (
 
 _WINDOW: Final = 5.0
 """Seconds that a rate is the mean of."""
+_BRIEF: Final = 0.25
+"""Seconds before which there is no rate."""
 _SETTLED: Final = 2.0
 """Seconds after which a rate means something."""
 _STALLED: Final = 0.1
@@ -101,13 +103,16 @@ class State:
 
     @property
     def rate(self) -> float:
-        """Bytes a second that are really read or written; what was there already is not."""
+        """Bytes a second that are really read or written; what was there already is not.
+
+        It is 0 in the first moments: one chunk, and microseconds, made 69 GB/s.
+        """
         now = self._clock()
         while self._seen and now - self._seen[0][0] > _WINDOW:
             self._seen.popleft()
         seconds = min(now - self._started, _WINDOW)
         moved = max(sum(nbytes for _, nbytes in self._seen), 0)  # damaged files come again
-        return moved / seconds if seconds > 0 else 0.0
+        return moved / seconds if seconds >= _BRIEF else 0.0
 
     @property
     def seconds_left(self) -> float | None:

@@ -103,6 +103,20 @@ def test_the_time_that_is_left_is_not_guessed_from_what_compiling_kept_waiting()
     assert state.seconds_left == pytest.approx(30, rel=0.2)
 
 
+def test_there_is_no_rate_in_the_moment_in_which_kernels_are_ready():
+    now = 0.0
+    state = State((WRITING,), lambda: now)
+    state.take(Planned(33, 570_000_000, 0))
+    state.take(Compiling())
+    now = 20.0
+    state.take(Wrote("a", 4 << 20))
+    now += 60e-6
+    assert state.rate == 0
+    now = 22.0
+
+    assert state.rate == (4 << 20) / 2
+
+
 def test_the_time_that_is_left_is_not_guessed_from_a_blob_that_keeps_all_waiting():
     now = 0.0
     state = State((WRITING,), lambda: now)
@@ -344,7 +358,7 @@ def test_away_from_a_terminal_a_line_comes_now_and_then(monkeypatch, capsys):
     assert told[0] == "making 1,000 blobs (1.0 TB)"
     assert 45 <= len(told) <= 65
     assert re.fullmatch(
-        r"writing: 2%, \d+ of 1,000 blobs, 2\d GB of 1.0 TB, \S+ .B/s(, \d+ s left)?", told[1]
+        r"writing: 2%, \d+ of 1,000 blobs, 2\d GB of 1.0 TB(, \S+ .B/s)?(, \d+ s left)?", told[1]
     )
 
 
