@@ -20,6 +20,7 @@ from cli.commands.sources import get_model
 from cli.views.sort import ModelSort
 
 if TYPE_CHECKING:
+    from importer.models.summary import Summary
     from store import Manifest, Store
     from store.catalog import StoredManifest
 
@@ -77,26 +78,27 @@ def list_models(
         out(str(model.name) for model, _ in found)
         return
     from cli.views.models import list_document, list_lines
-    from importer.models.summary import summary_of
 
-    rows = [(*pair, summary_of(opened, pair[1].config)) for pair in found]
-    problems += _without_configuration(opened, found)
+    rows = [(*pair, _summary(opened, *pair, problems)) for pair in found]
     if json:
         out_json("list", {"models": list_document(rows), "problems": problems})
     else:
         out(list_lines(rows))
 
 
-def _without_configuration(
-    store: "Store", found: "list[tuple[StoredManifest, Manifest]]"
-) -> "list[str]":
+def _summary(
+    store: "Store", model: "StoredManifest", manifest: "Manifest", problems: "list[str]"
+) -> "Summary":
     from cli.views.console import warn
+    from importer.models.summary import NOTHING, summary_of
+    from store.errors import IngotError
 
-    lost = [model for model, manifest in found if not store.blobs.holds(manifest.config.ref)]
-    told = [f"the configuration of {model.name} is missing or damaged" for model in lost]
-    for problem in told:
-        warn(f"{problem}; `ingot verify` tells more")
-    return told
+    try:
+        return summary_of(store, manifest.config)
+    except (IngotError, OSError):
+        problems.append(f"the configuration of {model.name} is missing or damaged")
+        warn(f"{problems[-1]}; `ingot verify` tells more")
+        return NOTHING
 
 
 def copy_model(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from importer.models.stored_configuration import read_configuration
 from importer.sources.carried import carried_prefixes
 from importer.sources.configuration import ADAPTER_CONFIG, declared_dtype
 from importer.sources.lengths import context_length, embedding_length
@@ -101,14 +102,18 @@ def describe(store: Store, name: ModelName | StoredManifest) -> Description:
 
     Raises:
         NotFoundError: there is no such model.
-        IntegrityError: its manifest or configuration cannot be read.
+        IntegrityError: its manifest cannot be read.
     """
     named = name if isinstance(name, ModelName) else None
     stored = store.catalog.get(name)
     manifest = stored.parse()
-    config = _document(store, manifest.config, constants=False)
     problems: list[str] = []
     lacking: list[str] = []  # beside the weights
+    config: Mapping[str, Json] = {}
+    try:
+        config = read_configuration(store, manifest.config)
+    except (IngotError, OSError) as error:
+        lacking.append(in_words(error))
     tensors: list[StoredTensor] = []
     whole = _whole_files(store, manifest, problems)
     for layer in manifest.layers:
@@ -198,22 +203,15 @@ def read_text(store: Store, layer: Layer) -> str:
     return store.blobs.read(layer.ref, limits.CONFIG_BYTES).decode("utf-8", "replace")
 
 
-def _document(store: Store, layer: Layer, *, constants: bool) -> Mapping[str, Json]:
-    data = store.blobs.read(layer.ref, limits.CONFIG_BYTES)
-    try:
-        value = loads(data, floats=True, constants=constants)
-    except JsonError:
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
 def _source_config(store: Store, manifest: Manifest) -> Mapping[str, Json]:
     for layer in manifest.layers:
         if layer.name == "config.json" and layer.is_file:
             try:
-                return _document(store, layer, constants=True)
-            except (IngotError, OSError):
+                data = store.blobs.read(layer.ref, limits.CONFIG_BYTES)
+                value = loads(data, floats=True, constants=True)
+            except (IngotError, OSError, JsonError):
                 return {}
+            return value if isinstance(value, dict) else {}
     return {}
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from importer.models.stored_configuration import read_configuration
 from importer.sources.stored import RECORD_KEY
-from store import IngotError, Layer, Store, limits
-from store.json import Json, JsonError, loads
+from store import Layer, Store
+from store.json import Json
 from store.text import UNITS, short_count
 
 
@@ -26,19 +27,17 @@ class Summary(NamedTuple):
 
 
 _FLOATS: Final = frozenset({"f32", "bf16", "f16"})
-_NOTHING: Final = Summary("", "", "")
+NOTHING: Final = Summary("", "", "")
 
 
 def summary_of(store: Store, config: Layer) -> Summary:
-    """Return what the configuration of a model says of it, one of ours or of Ollama's."""
-    try:
-        document = loads(
-            store.blobs.read(config.ref, limits.CONFIG_BYTES), floats=True, constants=True
-        )
-    except (IngotError, OSError, JsonError):
-        return _NOTHING  # verify tells of it
-    if not isinstance(document, dict):
-        return _NOTHING
+    """Return what the configuration of a model says of it, one of ours or of Ollama's.
+
+    Raises:
+        IntegrityError: it is missing, damaged, or not a JSON object.
+        OSError: it cannot be read.
+    """
+    document = read_configuration(store, config)
     record = document.get(RECORD_KEY)
     ours = record if isinstance(record, dict) else {}
     return Summary(

@@ -334,6 +334,25 @@ def test_numbers_of_parameters_have_as_many_digits_whoever_wrote_them(stored, sh
     assert shortened(stored) == shown
 
 
+def test_a_model_whose_configuration_is_damaged_is_warned_of(store):
+    run("create", "m", MODELS / "tiny-llama", store=store).succeeded()
+    (config,) = [
+        path for path in (store / "blobs").iterdir() if b'"ingot":' in path.read_bytes()
+    ]
+    config.chmod(0o644)
+    config.write_bytes(config.read_bytes().replace(b'"ingot"', b'"ingat"'))
+
+    told = "the configuration of m:latest is missing or damaged"
+    assert run("list", "--json", store=store).document["problems"] == [told]
+    shown = run("show", "m", store=store)
+    assert shown.code == 5
+    assert "the configuration, is damaged" in shown.stderr
+    assert "LlamaForCausalLM" in shown.stdout
+    recipe = run("show", "m", "--recipe", store=store)
+    assert recipe.code == 5
+    assert "the configuration, is damaged" in recipe.stderr
+
+
 def test_a_model_without_its_configuration_is_warned_of(store):
     run("create", "m", MODELS / "tiny-llama", store=store).succeeded()
     config = run("show", "m", "--json", store=store).document["config"]

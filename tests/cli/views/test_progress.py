@@ -358,7 +358,8 @@ def test_away_from_a_terminal_a_line_comes_now_and_then(monkeypatch, capsys):
     assert told[0] == "making 1,000 blobs (1.0 TB)"
     assert 45 <= len(told) <= 65
     assert re.fullmatch(
-        r"writing: 2%, \d+ of 1,000 blobs, 2\d GB of 1.0 TB(, \S+ .B/s)?(, \d+ s left)?", told[1]
+        r"writing: 2%, \d+ of 1,000 blobs, 2\d GB of 1.0 TB(, \S+ .B/s)?(, \d+ s left)?",
+        told[1],
     )
 
 

@@ -12,7 +12,7 @@ from importer.models.description import describe, read_text
 from importer.recipes.options import parse_options
 from store import Layer, MediaType, ModelName, Store
 from store.digest import Digest
-from store.errors import IntegrityError, NotFoundError
+from store.errors import NotFoundError
 from store.fs import FileSystem
 from store.manifest import CONFIG_MEDIA_TYPE, Manifest
 from tests.importer.builders import (
@@ -364,23 +364,44 @@ def test_an_odd_configuration_does_no_harm(store, config):
     assert all(value == value for value in found.config.values())  # noqa: PLR0124 - no NaN
 
 
-def test_a_configuration_that_is_missing_is_an_error(store):
-    name = handmade(store, [])
-    layer = store.catalog.get(name).parse().config
-    store.blobs.path(layer.digest).unlink()
-
-    with pytest.raises(IntegrityError):
-        describe(store, name)
+def test_what_is_no_object_of_json_is_a_problem(store):
+    for config, why in ((b"[]", "is not a JSON object"), (b"{", "is not JSON: ")):
+        (problem,) = describe(store, handmade(store, [], config=config)).problems
+        assert why in problem
 
 
-def test_a_configuration_that_claims_a_huge_size_is_an_error(store):
+def test_a_model_without_its_configuration_is_described_as_far_as_it_can_be(store):
+    before = described(store, MODELS / "tiny-llama")
+    store.blobs.path(before.manifest.config.digest).unlink()
+
+    found = describe(store, before.name)
+
+    assert found.problems == (f"blob {before.manifest.config.digest} is missing",)
+    assert (found.config, found.architecture) == ({}, "LlamaForCausalLM")
+    assert found.parameters == before.parameters
+
+
+def test_a_configuration_of_other_bytes_is_not_believed(store):
+    before = described(store, MODELS / "tiny-llama")
+    path = store.blobs.path(before.manifest.config.digest)
+    path.chmod(0o644)
+    path.write_bytes(path.read_bytes().replace(b"model_type", b"model_typo"))
+
+    found = describe(store, before.name)
+
+    assert found.problems == (
+        f"blob {before.manifest.config.digest}, the configuration, is damaged",
+    )
+    assert found.config == {}
+
+
+def test_a_configuration_that_claims_a_huge_size_is_a_problem(store):
     digest = store.catalog.get(handmade(store, [])).parse().config.digest
     manifest = Manifest(Layer(CONFIG_MEDIA_TYPE, digest, 1 << 40), ())
     store.catalog.path(ModelName.parse("m")).write_bytes(manifest.to_bytes())
 
-    with pytest.raises(IntegrityError) as caught:
-        describe(store, ModelName.parse("m"))
-    assert caught.value.code == "E_LIMIT"
+    (problem,) = describe(store, ModelName.parse("m")).problems
+    assert "expected at most" in problem
 
 
 def test_a_model_that_is_not_there_is_not_found(store):
