@@ -148,7 +148,9 @@ class _Verification:
             elif name in IGNORED or _is_partial(name):
                 self.notes.append(f"`blobs/{printable(name)}` was left behind")
             else:
-                message = f"a {kind} that is not a blob: no model needs it, move it elsewhere"
+                message = (
+                    f"is a {kind} that is not a blob: no model needs it, move it elsewhere"
+                )
                 findings.append(Finding(Problem.FOREIGN, f"blobs/{printable(name)}", message))
 
     def _look_at_the_rest(self) -> None:

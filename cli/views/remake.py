@@ -29,8 +29,8 @@ def advice(model: Unrepaired) -> str:
         return f"bring it again as it came ({again}), or make it again: {command}"
     if made.is_recipe_lost:
         return f"make it again with the options that it was made with: {command}"
-    if isinstance(last, Path) and not last.exists():
-        return f"name where its source is now: {_repair_command(made)}"
+    if _is_gone(made):
+        return f"name where its source is now: {command}"
     return f"make it again: {command}"
 
 
@@ -40,8 +40,17 @@ def helping_command(model: Unrepaired) -> str:
     Never one that makes a model of a source that is not what it was: that could be damage.
     """
     made = model.provenance
-    differs = model.source_differs and not _is_fetched(made)
-    return _repair_command(made) if differs else again_command(made)
+    if _is_fetched(made):
+        return again_command(made)
+    is_elsewhere = not made.is_recipe_lost and _is_gone(made)
+    return (
+        _repair_command(made) if model.source_differs or is_elsewhere else again_command(made)
+    )
+
+
+def _is_gone(made: Provenance) -> bool:
+    last = made.sources[-1] if made.sources else None
+    return isinstance(last, Path) and not last.exists()
 
 
 def _repair_command(made: Provenance) -> str:

@@ -69,19 +69,23 @@ def warnings_of(
             )
     empty = [tensor.name for tensor in inventory.tensors if not tensor.nbytes]
     if empty:
-        more = f" and {len(empty) - 1} more" if len(empty) > 1 else ""
-        yield f"tensor `{empty[0]}`{more} has no elements"
+        told = (
+            f"tensor `{empty[0]}` has"
+            if len(empty) == 1
+            else f"tensors `{empty[0]}` and {len(empty) - 1} more have"
+        )
+        yield f"{told} no elements"
 
 
 def misfit_warning(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    """Yield how many tensors stay as they are, against their rules."""
+    """Yield how many tensors are not quantized, against their rules."""
     misfits = [outcome for outcome in outcomes if not outcome.decision.fits]
     if misfits:
         one = misfits[0]
         kept = (
-            "does not fit its rule and stays as it is: "
+            "does not fit its rule and is not quantized: "
             if len(misfits) == 1
-            else "do not fit their rules and stay as they are; the first is "
+            else "do not fit their rules and are not quantized; the first is "
         )
         yield (
             f"{len(misfits)} of {len(outcomes)} tensors {kept}`{one.name}` {list(one.shape)}: "

@@ -66,7 +66,8 @@ class Listed(NamedTuple):
             commit: of the repository, or None for the one that the revision names now.
             threads: that write blobs.
             max_memory: in bytes, or None.
-            find: the stored model that a text means, such as an ID, or None.
+            find: the stored model that a text means, such as an ID, or None; without it
+                whatever could be a name is one.
 
         Raises:
             UsageError: a word is not what it should be.
@@ -137,7 +138,7 @@ class Listed(NamedTuple):
 
     def _place(self, commit: str | None, find: Find | None = None) -> Source:
         def stored(text: str) -> StoredModel | None:
-            return (find(text) if find is not None else None) or _stored(text)
+            return find(text) if find is not None else stored_model(text)
 
         source = Path(self.source).expanduser() if self.source.startswith("~") else None
         place = source or parse_source(self.source, stored, self.directory)
@@ -147,8 +148,8 @@ class Listed(NamedTuple):
         return HubRepository.checked(place.repository, revision)._replace(variant=place.variant)
 
 
-def _stored(text: str) -> StoredModel | None:
-    """Take a word that is not a path for the name of a model, which may be made before."""
+def stored_model(text: str) -> StoredModel | None:
+    """Take a word that is not a path for the name of a model, if it can be one."""
     try:
         return StoredModel(ModelName.parse(text))
     except IngotError:

@@ -16,7 +16,7 @@ from importer.planning.layers import layer_of
 from importer.planning.plan import Plan
 from importer.request import ImportRequest
 from importer.sources.location import StoredModel
-from importer.sync.listing import Find, Listed, read_listing
+from importer.sync.listing import Find, Listed, read_listing, stored_model
 from importer.sync.lock import Locked, path_of_lock, read_lock, write_lock
 from store import Digest, Layer, MediaType, ModelName, Store
 from store.errors import DiffersError, IngotError
@@ -147,7 +147,7 @@ class _Run:
             # A commit never changes: nothing has to be asked or read.
             return Outcome(listed.name, Action.UNCHANGED, current, entry.commit)
         commit = entry.commit if keeps and entry is not None else None
-        request = listed.request(commit, options.threads, options.max_memory, options.find)
+        request = listed.request(commit, options.threads, options.max_memory, self._find)
         if options.locked and entry is not None:
             request = request._replace(expected=entry.manifest)
         action = Action.MADE if current is None else Action.REPLACED
@@ -171,6 +171,17 @@ class _Run:
         if result.digest == current:
             action = Action.UNCHANGED
         return Outcome(listed.name, action, result.digest, commit)
+
+    def _find(self, text: str) -> StoredModel | None:
+        """Return the stored model that a text means, also one that a dry run has not made."""
+        found = self._options.find(text) if self._options.find is not None else None
+        named = stored_model(text)
+        if found is not None or named is None:
+            return found
+        is_there = (
+            named.name in self._coming or self._store.catalog.find(named.name) is not None
+        )
+        return named if is_there else None
 
 
 def _is_made(request: ImportRequest, plan: Plan, store: Store) -> bool | None:

@@ -13,6 +13,7 @@ from importer.sources.naming import Naming, WeightsName
 from importer.sources.schemes.contents import is_needed
 from importer.sources.tensor import SourceTensor, StoredArray
 from store.errors import UnsupportedError
+from store.text import count
 
 if TYPE_CHECKING:
     from importer.formats.pytorch.checkpoint import Place
@@ -139,5 +140,6 @@ def _without_ties(
     if not tied:
         return tensors, []
     more = f" and {len(tied) - _NAMED} more" if len(tied) > _NAMED else ""
-    said = f"{len(tied)} tied tensors are stored once: {', '.join(tied[:_NAMED])}{more}"
-    return tuple(kept.values()), [said]
+    verb = "is" if len(tied) == 1 else "are"
+    told = f"{count(len(tied), 'tied tensor')} {verb} stored once"
+    return tuple(kept.values()), [f"{told}: {', '.join(tied[:_NAMED])}{more}"]

@@ -202,7 +202,7 @@ def test_a_foreign_file_among_the_blobs_is_told_with_what_to_do(filled):
 
     told = run("verify", store=filled).stdout
 
-    assert "foreign: blobs/foo a file that is not a blob: no model needs it, move it" in told
+    assert "foreign: blobs/foo is a file that is not a blob: no model needs it, move it" in told
 
 
 def test_a_file_without_tensors_is_named_itself(store, tmp_path):

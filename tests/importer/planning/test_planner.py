@@ -223,7 +223,7 @@ def test_a_tensor_that_cannot_be_quantized_is_kept_and_counted():
     assert [(one.name, one.decision.reason) for one in misfits_of(made.blobs)] == [
         ("ids", "I64 cannot be quantized")
     ]
-    assert "1 of 2 tensors does not fit its rule and stays as it is: `" in made.warnings[0]
+    assert "1 of 2 tensors does not fit its rule and is not quantized: `" in made.warnings[0]
 
 
 def test_the_first_rule_that_matches_decides():
@@ -286,7 +286,7 @@ def test_a_header_that_one_reader_refuses_is_told():
 def test_empty_tensors_are_told():
     (warning,) = plan({"a": ("F32", (0, 2**60)), "b": ("F32", (0,)), "c": ("F32", ())}).warnings
 
-    assert warning == "tensor `a` and 1 more has no elements"
+    assert warning == "tensors `a` and 1 more have no elements"
 
 
 # Quantized tensors.

@@ -51,7 +51,7 @@ def test_tensors_are_those_of_torch(name, size):
 @pytest.mark.parametrize("name", ["views.pth", "views-legacy.pth"])
 def test_tied_tensors_are_stored_once_and_said(name):
     assert read_inventory(FIXTURES / name).notes == (
-        "1 tied tensors are stored once: `head.weight` is `embed.weight`",
+        "1 tied tensor is stored once: `head.weight` is `embed.weight`",
     )
 
 
