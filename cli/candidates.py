@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -48,6 +49,8 @@ def values_of(
         return Choices(tuple((str(one), "") for one in named))
     if param.param_type_name == "argument" and (word, param.name) in _MODELS:
         return _models(before, is_path=(word, param.name) in _OR_PATHS)
+    if (word, param.name) == ("export", "quantize"):
+        return _export_types(before)
     if param.name in _VALUES:
         return _VALUES[param.name](arguments, current)
     return Choices((), FILES if param.name in _PATHS else NOTHING)
@@ -58,7 +61,8 @@ _MODELS: Final = frozenset(
         ("create", "name"),
         ("create", "source"),
         ("show", "name"),
-        ("list", "prefix"),
+        ("list", "pattern"),
+        ("ls", "pattern"),
         ("cp", "source"),
         ("cp", "target"),
         ("rm", "names"),
@@ -125,6 +129,25 @@ def _types(_: Sequence[str], __: str) -> Choices:
     from importer.codecs.spec import REQUESTABLE
 
     return Choices(tuple((name, "") for name in REQUESTABLE))
+
+
+def _export_types(before: Sequence[str]) -> Choices:
+    """Return the types of the format that the words before name."""
+    formats = [word for flag, word in pairwise(before) if flag == "--to"]
+    formats += [word.partition("=")[2] for word in before if word.startswith("--to=")]
+    match formats[-1:]:
+        case ["gguf"]:
+            from importer.exports.gguf.types import FILE_TYPES
+
+            return Choices(tuple((name.lower(), "") for name in FILE_TYPES))
+        case ["uqff"]:
+            from importer.exports.uqff.types import TYPES
+
+            return Choices(tuple((name, "") for name in TYPES))
+        case ["hf"]:
+            return EMPTY
+        case _:
+            return _types((), "")
 
 
 def _targets(_: Sequence[str], __: str) -> Choices:

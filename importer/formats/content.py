@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from store.errors import InputError
+
 SAFETENSORS: Final = "a safetensors file"
 LFS_POINTER: Final = "a Git LFS pointer, not the file that it stands for"
+FETCH_POINTER: Final = "`git lfs pull` fetches the file itself"
 ZIP: Final = b"PK\x03\x04"
 _STARTS: Final = (
     (ZIP, "a zip archive"),
@@ -91,3 +94,18 @@ def _is_utf8(head: bytes) -> bool:
             head
         )  # a letter is cut
     return True
+
+
+def other_content(where: str, head: bytes, expected: str, code: str) -> InputError:
+    """Return the error for a file that is something else than what its name says.
+
+    Args:
+        where: names the file, in front of what is wrong.
+        head: its first bytes.
+        expected: what it should be, such as `a GGUF file`.
+        code: of the error.
+    """
+    what = content_of(head)
+    said = f"it is {what}" if what else "nothing in it says what it is"
+    hint = FETCH_POINTER if what == LFS_POINTER else None
+    return InputError(f"{where}: {said}, expected {expected}", code=code, hint=hint)

@@ -6,7 +6,7 @@ import math
 from typing import Final, NamedTuple
 
 from importer.codecs.ggml.types import GGML_TYPES, REMOVED, GgmlType
-from importer.formats.content import content_of
+from importer.formats.content import other_content
 from importer.formats.gguf.metadata import Metadata, MetadataReader, Value
 from importer.formats.gguf.problems import malformed, truncated, unread
 from importer.formats.gguf.stream import Stream
@@ -111,9 +111,7 @@ def read_header(where: str, size: int, read: ReadRange) -> Header:
 def _start(where: str, size: int, read: ReadRange) -> tuple[Stream, int]:
     head = read(0, min(_HEAD, size))
     if not is_gguf(head):
-        what = content_of(head)
-        said = f"it is {what}" if what else "nothing in it says what it is"
-        malformed(where, f"{said}, expected a GGUF file", "E_GGUF_CONTENT")
+        raise other_content(where, head, "a GGUF file", "E_GGUF_CONTENT")
     stream = Stream(read, size, where, start=len(MAGIC))
     version = stream.number("I")
     if version & 0xFFFF == 0 and version:

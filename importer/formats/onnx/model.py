@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from importer.formats.content import content_of
+from importer.formats.content import content_of, other_content
 from importer.formats.onnx.graph import Graphs
 from importer.formats.onnx.problems import malformed
 from importer.formats.onnx.quantized import OPS, Quantized, find_quantized
@@ -78,9 +78,9 @@ def read_model(where: str, size: int, read: ReadRange) -> Model:
         InputError: it is malformed or hostile.
         UnsupportedError: it is well-formed, but has tensors of a kind that is not read.
     """
-    what = content_of(read(0, min(_HEAD, size)))
-    if what is not None:
-        malformed(where, f"it is {what}, expected an ONNX model", "E_ONNX_CONTENT")
+    head = read(0, min(_HEAD, size))
+    if content_of(head) is not None:
+        raise other_content(where, head, "an ONNX model", "E_ONNX_CONTENT")
     if size > _BYTES:
         message = (
             f"it has {size} bytes, and protobuf ends at {_BYTES}: the data of larger models"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
-from importer.formats.content import ZIP, content_of
+from importer.formats.content import ZIP, content_of, other_content
 from importer.formats.pytorch.archive import Entry, data_offset, read_directory
 from importer.formats.pytorch.pickled import load
 from importer.formats.pytorch.problems import malformed, unread
@@ -84,8 +84,7 @@ def read_checkpoint(where: str, size: int, read: ReadRange) -> Checkpoint:
             unread(where, "it is a pickle of Python's, not a checkpoint of PyTorch's")
         if what == "a tar archive":
             unread(where, "it is a checkpoint of PyTorch's before 0.1.10, a tar archive")
-        said = f"it is {what}" if what else "nothing in it says what it is"
-        malformed(where, f"{said}, expected a PyTorch checkpoint", "E_PT_CONTENT")
+        raise other_content(where, head, "a PyTorch checkpoint", "E_PT_CONTENT")
     found = find_state_dict(where, value)
     if len(found.tensors) > limits.TENSORS_PER_FILE:
         message = f"{len(found.tensors)} tensors, the limit is {limits.TENSORS_PER_FILE}"

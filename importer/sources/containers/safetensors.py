@@ -7,7 +7,7 @@ from collections.abc import Container, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final
 
-from importer.formats.content import LFS_POINTER, SAFETENSORS, content_of
+from importer.formats.content import FETCH_POINTER, LFS_POINTER, SAFETENSORS, content_of
 from importer.sources.base import HEAD_BYTES, Contents, ReadRange, Selection
 from importer.sources.containers.sharded import FileContents, read_index, read_sharded
 from importer.sources.file import SourceFile, opened, read_bytes
@@ -119,7 +119,7 @@ def _check_content(path: str, head: bytes) -> None:
         raise InputError(
             f"`{path}` is {what}, expected a safetensors file",
             code="E_ST_CONTENT",
-            hint="`git lfs pull` fetches the file itself" if what == LFS_POINTER else None,
+            hint=FETCH_POINTER if what == LFS_POINTER else None,
         )
 
 

@@ -199,6 +199,17 @@ def test_another_content_is_said(tmp_path, name, content, said):
     assert said in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "name", ["model.safetensors", "pytorch_model.bin", "model.gguf", "m.onnx"]
+)
+def test_how_to_fetch_what_a_pointer_stands_for_is_said_of_every_format(tmp_path, name):
+    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
+    with pytest.raises(InputError) as caught:
+        read_inventory(write(tmp_path, {name: pointer}))
+
+    assert caught.value.hint == "`git lfs pull` fetches the file itself"
+
+
 def test_every_component_of_a_sentence_model_is_read(tmp_path):
     files = {"modules.json": [], "model.safetensors": W, "2_Dense/pytorch_model.bin": B}
     found = read_inventory(write(tmp_path, files))
