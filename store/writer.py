@@ -84,12 +84,10 @@ class Writer:
         Args:
             purpose: what gc says was unfinished if this process dies, such as a model's name;
                 empty where nothing would be.
-            open_writers: where this one is listed from before it makes anything until it is
-                closed.
+            open_writers: where this one is listed until it is closed.
         """
         fs = blobs.fs
-        host, boot = fs.machine()
-        identity = WriterId(host, boot, str(fs.process()), os.urandom(8).hex())
+        identity = WriterId(*fs.machine(), str(fs.process()), os.urandom(8).hex())
         self.folder: Final = blobs.layout.tmp / str(identity)
         self.fs: Final = fs
         self._lock, self._blobs, self._catalog = lock, blobs, catalog
@@ -184,9 +182,8 @@ class Writer:
             return self._blobs.known_good(refs)
 
     def put(self, data: bytes) -> tuple[BlobRef, CommitOutcome]:
-        """Put a small blob into the store; return what it is and what became of it."""
+        """Put a small blob into the store, if it lacks it; return it and what became of it."""
         known = BlobRef(Digest.of(data), len(data))
-        # Not written anew, which would wait for the disk, when it would be reused.
         if self._wanted is None and self._renewed is None and self.reuse([known]) == [True]:
             return known, CommitOutcome.REUSED
         path = self.open()

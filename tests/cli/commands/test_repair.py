@@ -125,6 +125,10 @@ def test_the_document_of_what_cannot_be_healed(store, source, damaged):
     assert {finding["problem"] for finding in document["remaining"]} == {"missing"}
     assert [loss["model"] for loss in document["damaged"]] == ["m:latest", "n:1"]
     assert all(loss["reasons"] for loss in document["damaged"])
+    # Not `create`, of a source that is not there.
+    assert [loss["command"] for loss in document["damaged"]] == [
+        f"ingot verify {name} --repair --source SOURCE" for name in ("m:latest", "n:1")
+    ]
 
 
 @pytest.mark.usefixtures("damaged")

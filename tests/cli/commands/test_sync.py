@@ -223,6 +223,23 @@ def test_an_error_names_the_model_and_keeps_those_before_it(listing, store):
     assert not (listing.parent / "models.toml.lock").exists()
 
 
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("org/model", ["source `org/model` does not exist", "Did you mean `hf:org/model`"]),
+        ("nowhere", ["nowhere` does not exist"]),
+    ],
+)
+def test_a_source_that_is_neither_there_nor_stored_is_told_as_by_create(
+    listing, store, source, told
+):
+    listing.write_text(f'[[model]]\nname = "bad"\nsource = "{source}"\n')
+
+    for words in ((), ("--dry-run",)):
+        text = run("sync", listing, *words, store=store).failed(9)
+        assert all(part in text for part in told), text
+
+
 BAD = {
     "not TOML": ("model: x", "line 1"),
     "no models": ("", "it has no [[model]]"),
