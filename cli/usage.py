@@ -113,17 +113,21 @@ def in_our_words(
         return _wrong_use(str(error.option_name), command, ctx)
     param = getattr(error, "param", None)
     if hasattr(error, "param_type") and param is not None:
-        what = (
-            _metavar(param).rstrip(".")
-            if param.param_type_name == "argument"
-            else param.opts[0]
-        )
-        named = f"`{what}`" if what.startswith("-") else what
-        return _usage(f"{named} is missing, expected `{shape(command, ctx)}`", ctx)
+        missing = f"{_missing(param, command)} is missing"
+        return _usage(f"{missing}, expected `{shape(command, ctx)}`", ctx)
     if param is not None:
         return _bad_value(param, options.get(param.name or ""), ctx)
     unexpected = printable(" ".join(rest))
     return _usage(f"unexpected `{unexpected}`, expected `{shape(command, ctx)}`", ctx)
+
+
+def _missing(param: Any, command: TyperCommand | TyperGroup) -> str:  # noqa: ANN401 - the parser's, which has no public type
+    if param.param_type_name != "argument":
+        return f"`{param.opts[0]}`"
+    arguments = [one for one in command.params if one.param_type_name == "argument"]
+    # Of `save llama` the parser takes the one word for what stands behind the names.
+    behind = arguments[arguments.index(param) + 1 :] if param.nargs == -1 else []
+    return " or ".join(_metavar(one).rstrip(".") for one in (param, *behind))
 
 
 def shape(command: TyperCommand | TyperGroup, ctx: typer.Context) -> str:
@@ -159,7 +163,7 @@ def _wrong_use(
     return _usage(f"`{printable(option)}` needs a value, expected {_expected(found)}", ctx)
 
 
-def _bad_value(param: Any, value: object, ctx: typer.Context) -> UsageError:  # noqa: ANN401 - the parser's, which has no public type
+def _bad_value(param: Any, value: object, ctx: typer.Context) -> UsageError:  # noqa: ANN401 - as above
     name = param.opts[0] if param.param_type_name == "option" else _metavar(param)
     given = next((opt for opt in param.opts if opt.startswith("--")), name)
     shown = f"{given} {value}" if isinstance(value, str) else given

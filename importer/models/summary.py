@@ -51,10 +51,10 @@ def shortened(parameters: str) -> str:
     """Return a number of parameters with as many digits as those of our own models have.
 
     Ollama's server writes 22.57M into the configuration of a GGUF file, and 22.6M into those
-    of other models.
+    of other models. Of one that has fewer, such as 49K, no others are made up.
     """
     number, letter = parameters[:-1], parameters[-1:]
-    if letter not in UNITS or not number.replace(".", "", 1).isdecimal():
+    if letter not in UNITS or not number.replace(".", "", 1).isdecimal() or "." not in number:
         return parameters
     return short_count(round(float(number) * UNITS[letter]))
 

@@ -30,6 +30,7 @@ LLAMA = MODELS / "tiny-llama"
         ("create m . --json=yes", "`--json` takes no value"),
         ("show", "NAME is missing, expected `ingot show NAME [GLOB]`"),
         ("rm", "NAME is missing, expected `ingot rm NAME...`"),
+        ("save a", "NAME or DEST is missing, expected `ingot save NAME... DEST`"),
         ("cp a", "TARGET is missing, expected `ingot cp SOURCE TARGET`"),
         ("show a b c d", "unexpected `c d`, expected `ingot show NAME [GLOB]`"),
         (

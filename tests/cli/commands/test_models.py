@@ -324,6 +324,7 @@ def test_a_type_of_floats_is_spelled_as_that_of_tensors(store, kind):
         ("999.4K", "999K"),
         ("1.5T", "1.5T"),
         ("82.2K", "82.2K"),
+        ("49K", "49K"),
         ("512", "512"),
         ("8x7B", "8x7B"),
         ("M", "M"),
