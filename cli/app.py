@@ -17,10 +17,10 @@ from cli.views.console import out
 
 
 class _Command(NamedTuple):
-    """Where a command is, and its summary: what the help of all says of each.
+    """Where a command is, and the summary that `ingot --help` gives of it.
 
-    The summary is the first paragraph of the command's own help, whose module the help of all
-    does not import: that was 5 ms of 45, and .5 MiB.
+    The summary is the first paragraph of the command's own help. `ingot --help` does not import
+    the modules: that took 5 ms of 45, and 0.5 MiB.
     """
 
     target: str
@@ -147,7 +147,7 @@ def names_of_commands() -> list[str]:
 
 
 def _summarized(summary: str) -> Callable[[], None]:
-    """Return what has a help, and no parameters."""
+    """Return a function with a docstring and no parameters: enough for a list of commands."""
 
     def command() -> None: ...
 

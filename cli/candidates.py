@@ -50,7 +50,7 @@ def values_of(
     if param.param_type_name == "argument" and (word, param.name) in _MODELS:
         return _models(before, is_path=(word, param.name) in _OR_PATHS)
     if (word, param.name) == ("export", "quantize"):
-        return _export_types(before)
+        return _export_types(before, current)
     if param.name in _VALUES:
         return _VALUES[param.name](arguments, current)
     return Choices((), FILES if param.name in _PATHS else NOTHING)
@@ -131,19 +131,22 @@ def _types(_: Sequence[str], __: str) -> Choices:
     return Choices(tuple((name, "") for name in REQUESTABLE))
 
 
-def _export_types(before: Sequence[str]) -> Choices:
-    """Return the types of the format that the words before name."""
+def _export_types(before: Sequence[str], current: str) -> Choices:
+    """Return the types of the format that the words before name, of uqff one more."""
     formats = [word for flag, word in pairwise(before) if flag == "--to"]
     formats += [word.partition("=")[2] for word in before if word.startswith("--to=")]
     match formats[-1:]:
         case ["gguf"]:
-            from importer.exports.gguf.types import FILE_TYPES
+            from importer.exports.gguf.types import ALIASES, FILE_TYPES
 
-            return Choices(tuple((name.lower(), "") for name in FILE_TYPES))
+            names = (*FILE_TYPES, *ALIASES)
+            is_upper = current[:1].isupper()
+            return Choices(tuple((name if is_upper else name.lower(), "") for name in names))
         case ["uqff"]:
             from importer.exports.uqff.types import TYPES
 
-            return Choices(tuple((name, "") for name in TYPES))
+            given, comma, _ = current.rpartition(",")
+            return Choices(joined([(name, "") for name in TYPES], given + comma))
         case ["hf"]:
             return EMPTY
         case _:

@@ -38,7 +38,7 @@ class BlobWriter:
 
     def __init__(self, fs: FileSystem, path: Path) -> None:
         """Open the partial file at `path`; it is empty, or `take_over` comes first."""
-        import hashlib  # noqa: PLC0415 - not for an import that writes nothing anew
+        import hashlib  # noqa: PLC0415 - an import that writes nothing does without
 
         self.path: Final = path
         self.size = 0

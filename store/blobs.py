@@ -187,7 +187,7 @@ class BlobStore:
 
     def digest_of(self, file: File, progress: Callable[[int], None] = _silent) -> Digest:
         """Hash an open file from its beginning; call `progress` with the size of each chunk."""
-        import hashlib  # noqa: PLC0415 - for those who hash much: see store/sha256.py
+        import hashlib  # noqa: PLC0415 - only what hashes much needs it: store/sha256.py
 
         sha256 = hashlib.sha256()
         buffer: memoryview | None = getattr(self._own, "buffer", None)

@@ -183,7 +183,7 @@ class Writer:
 
     def put(self, data: bytes) -> tuple[BlobRef, CommitOutcome]:
         """Put a small blob into the store, if it lacks it; return it and what became of it."""
-        known = BlobRef(Digest.of(data), len(data))
+        known = BlobRef(Digest.of(data), len(data))  # hashed once more if it is written
         if self._wanted is None and self._renewed is None and self.reuse([known]) == [True]:
             return known, CommitOutcome.REUSED
         path = self.open()

@@ -245,10 +245,13 @@ def _print_quality(
     from cli.views.quality import quality_document, quality_lines
     from cli.views.table import fitted
     from importer.models.quality import read_quality
+    from importer.models.stored_configuration import read_configuration
     from store import MediaType, limits
     from store.errors import NotFoundError
 
     layer = next(model.layers(MediaType.QUALITY), None)
+    if layer is None:
+        read_configuration(store, model.manifest.config)  # or nothing tells whether it had one
     if layer is None and not _may_have_lost(model):
         raise NotFoundError(
             f"model `{model.name}` has no report of its quality: nothing of it was quantized "

@@ -22,14 +22,18 @@ def print_part(store: Store, model: Description, what: str, *, json: bool) -> No
         NotFoundError: the model has no such text.
     """
     from cli.views.console import out, out_json
+    from importer.models.stored_configuration import read_configuration
 
+    if what in {"modelfile", "recipe"} or (what == "metadata" and not model.metadata):
+        # What has none, and what is not known, are two things.
+        read_configuration(store, model.manifest.config)
     if what == "metadata":
         _print_metadata(model, json=json)
         return
     if what == "modelfile":
         texts = _modelfile(store, model)
     else:
-        texts = _recipe(store, model) if what == "recipe" else _raw(store, model, what)
+        texts = _recipe(model) if what == "recipe" else _raw(store, model, what)
     if json:
         out_json("show", {"name": str(model.name), what: "\n".join(texts)})
     else:
@@ -50,14 +54,12 @@ def _print_metadata(model: Description, *, json: bool) -> None:
         out(metadata_lines(model))
 
 
-def _recipe(store: Store, model: Description) -> list[str]:
-    from importer.models.stored_configuration import read_configuration
+def _recipe(model: Description) -> list[str]:
     from importer.recipes.document import to_toml
     from store.errors import NotFoundError
 
     document = model.record.recipe
     if document is None:
-        read_configuration(store, model.manifest.config)  # if that is why, it says so
         raise NotFoundError(f"model `{model.name}` has no recipe", code="E_NO_PART")
     return ["\n".join(to_toml(document))]
 

@@ -167,6 +167,6 @@ def _fallbacks(model: Description) -> str | None:
     rows = collapse(found, lambda one: one.reason)
     named = [f"{row.pattern} ({row.first.reason})" for row in rows[:_NAMED]]
     more = f" and {count(sum(row.repeats for row in rows[_NAMED:]), 'other')}"
-    verb = "stays as it is" if len(found) == 1 else "stay as they are"
+    verb = "is not quantized" if len(found) == 1 else "are not quantized"
     listed = ", ".join(named) + (more if len(rows) > _NAMED else "")
     return f"{count(len(found), 'tensor')} {verb}: {listed}"

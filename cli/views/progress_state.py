@@ -105,7 +105,8 @@ class State:
     def rate(self) -> float:
         """Bytes a second that are really read or written; what was there already is not.
 
-        It is 0 in the first moments: one chunk, and microseconds, made 69 GB/s.
+        It is 0 in the first quarter of a second: one chunk in some microseconds read as 69 to
+        210 GB/s.
         """
         now = self._clock()
         while self._seen and now - self._seen[0][0] > _WINDOW:

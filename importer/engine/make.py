@@ -88,7 +88,7 @@ def make_blob(
     """Read a blob's sources, convert them, and write and hash what they become.
 
     The job alone decides the bytes: workers and kernels make it quicker. Memory: some chunks
-    of 1 MiB, however large the blob is.
+    of 1 MiB at most, however large the blob is.
 
     Args:
         job: what to make, and where.
@@ -169,7 +169,7 @@ def _fill(
                 nonfinite = 0
                 if not chunk.is_whole:
                     # The small parts: their pieces are not next to each other in time. What
-                    # the buffer holds was hashed, and one more a thread was 1 MiB at the peak.
+                    # the buffer holds is hashed already, and one more per thread took 1 MiB.
                     rest = sum(part.nbytes for part in chunk.tensor.parts[1:])
                     blob.hash_placed(rest, buffer)
     tell(blob.size - told)

@@ -1,4 +1,4 @@
-"""The configuration of a stored model, believed only if it is what its manifest names."""
+"""The configuration of a stored model, read only if its digest is the manifest's."""
 
 from __future__ import annotations
 

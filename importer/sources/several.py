@@ -22,12 +22,12 @@ _NAMED: Final = 10
 def check_one_model(
     components: Collection[str], configs: Mapping[str, Document], files: Collection[str]
 ) -> Iterator[str]:
-    """Refuse directories that are models of their own; yield what is not sure of others.
+    """Refuse directories that are models of their own; yield a note where that is uncertain.
 
     An index joins directories, or a configuration of the whole. Without either they are the
     components of a pipeline if one of them is of diffusers, or is named as a part, or has no
-    configuration of a model, as the codec beside a language model that speaks; of the last
-    nothing but their place says so.
+    configuration of a model, such as the codec beside a speech model. In the last case only
+    their place suggests it, so a note says so.
 
     Args:
         components: the directories with weights.
@@ -35,7 +35,8 @@ def check_one_model(
         files: the paths of every file.
 
     Raises:
-        InputError: each is a model of transformers, or one is a pipeline with its own index.
+        InputError: they are several models: each one of transformers, or one a pipeline with
+            its own index.
     """
     if "" in components or any(
         index in files for index in (CONFIG, MODULES, *PIPELINE_INDEXES)
@@ -52,8 +53,8 @@ def check_one_model(
             return
         if not all(configs.get(model, {}).get("architectures") for model in models):
             yield (
-                f"{_listed(models)} are imported as the components of one model, which no "
-                f"`{PIPELINE_INDEXES[0]}` says that they are"
+                f"{_listed(models)} are imported as the components of one model, although "
+                f"no `{PIPELINE_INDEXES[0]}` says so"
             )
             return
     raise InputError(

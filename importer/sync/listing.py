@@ -67,7 +67,7 @@ class Listed(NamedTuple):
             threads: that write blobs.
             max_memory: in bytes, or None.
             find: the stored model that a text means, such as an ID, or None; without it
-                whatever could be a name is one.
+                every text that can be a name is taken for one.
 
         Raises:
             UsageError: a word is not what it should be.

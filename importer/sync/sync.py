@@ -174,13 +174,13 @@ class _Run:
 
     def _find(self, text: str) -> StoredModel | None:
         """Return the stored model that a text means, also one that a dry run has not made."""
-        found = self._options.find(text) if self._options.find is not None else None
         named = stored_model(text)
-        if found is not None or named is None:
+        if named is not None and named.name in self._coming:
+            return named  # and not the model whose ID begins so
+        find = self._options.find
+        if (found := find(text) if find is not None else None) is not None:
             return found
-        is_there = (
-            named.name in self._coming or self._store.catalog.find(named.name) is not None
-        )
+        is_there = named is not None and self._store.catalog.find(named.name) is not None
         return named if is_there else None
 
 

@@ -9,7 +9,9 @@ whoever came first. To be run as a process of its own, whose end frees what it t
 
 from __future__ import annotations
 
+import contextlib
 import mmap
+import os
 import sys
 from typing import Final
 
@@ -18,15 +20,15 @@ _POPULATE_WRITE: Final = 23
 
 
 def touch(nbytes: int) -> None:
-    """Have the system find pages for so many bytes; do nothing where it cannot be asked to."""
+    """Have the system find pages for so many bytes, of those that are free."""
     if sys.platform != "linux":
         return
+    # Not of the page cache, which has the source.
+    nbytes = min(nbytes, os.sysconf("SC_AVPHYS_PAGES") * mmap.PAGESIZE * 9 // 10)
     with mmap.mmap(-1, max(nbytes, 1), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
-        try:
-            memory.madvise(mmap.MADV_HUGEPAGE)
-            memory.madvise(_POPULATE_WRITE)
-        except OSError:  # an older kernel, or less memory than that
-            return
+        for advice in (mmap.MADV_HUGEPAGE, _POPULATE_WRITE):
+            with contextlib.suppress(OSError):  # a kernel that knows it not
+                memory.madvise(advice)
 
 
 if __name__ == "__main__":

@@ -153,7 +153,7 @@ def _once(side: Prepare, directory: Path, memory: int) -> Cost:
         os.sync()
         if memory:
             # In a process of its own: a command's peak is never less than this one's.
-            subprocess.run([sys.executable, FREE_MEMORY, str(memory)], check=True)
+            subprocess.run([sys.executable, FREE_MEMORY, str(memory)], check=False)
         return run(argv)
     finally:
         shutil.rmtree(fresh)

@@ -17,7 +17,7 @@ def test_it_is_the_sha256_that_everybody_has(data):
     assert sha256(data) == hashlib.sha256(data).digest()
 
 
-@pytest.mark.parametrize("size", [(1 << 19) - 1, 1 << 19, (1 << 19) + 1])
+@pytest.mark.parametrize("size", [(1 << 20) - 1, 1 << 20, (1 << 20) + 1])
 def test_it_is_the_same_around_the_size_from_which_openssl_is_used(size):
     data = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
     assert sha256(data) == hashlib.sha256(data).digest()

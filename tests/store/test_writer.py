@@ -56,6 +56,17 @@ class Failing(FileSystem):
         super().write_at(file, data, offset)
 
 
+def test_a_document_is_written_again_where_the_store_is_distrusted_or_repaired(store):
+    with store.writing(name("a")) as writer:
+        ref, _ = writer.put(b"x")
+    with store.writing(name("a")) as writer:
+        writer.distrust()
+        assert writer.put(b"x") == (ref, CommitOutcome.RENEWED)
+    with store.writing(name("a")) as writer:
+        writer.accept_only(frozenset())
+        assert writer.put(b"x") == (ref, CommitOutcome.REFUSED)
+
+
 def test_a_document_that_the_store_has_is_not_written_again(store, monkeypatch):
     with store.writing(name("a")) as writer:
         ref, outcome = writer.put(b"x")

@@ -349,9 +349,10 @@ def test_a_model_whose_configuration_is_damaged_is_warned_of(store):
     assert shown.code == 5
     assert "the configuration, is damaged" in shown.stderr
     assert "LlamaForCausalLM" in shown.stdout
-    recipe = run("show", "m", "--recipe", store=store)
-    assert recipe.code == 5
-    assert "the configuration, is damaged" in recipe.stderr
+    for part in ("--recipe", "--modelfile", "--metadata", "--quality"):
+        outcome = run("show", "m", part, store=store)
+        assert (outcome.code, outcome.stdout) == (5, "")
+        assert "the configuration, is damaged" in outcome.stderr
 
 
 def test_a_model_without_its_configuration_is_warned_of(store):

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.views.console import be_quiet, speak_json
-from cli.views.progress import listening
+from cli.views.progress import _how_far, listening
 from cli.views.progress_line import Line, line_of
 from cli.views.progress_state import (
     COLLECTING,
@@ -101,6 +101,17 @@ def test_the_time_that_is_left_is_not_guessed_from_what_compiling_kept_waiting()
     now = 23.0
 
     assert state.seconds_left == pytest.approx(30, rel=0.2)
+
+
+def test_a_line_has_the_rate_as_soon_as_there_is_one():
+    now = 0.0
+    state = State((WRITING,), lambda: now)
+    state.take(Planned(2, 8_000_000, 0))
+    state.take(Wrote("a", 4_000_000))
+    assert _how_far(state) == "writing: 50%, 0 of 2 blobs, 4.0 MB of 8.0 MB"
+    now = 1.0
+
+    assert _how_far(state) == "writing: 50%, 0 of 2 blobs, 4.0 MB of 8.0 MB, 4.0 MB/s"
 
 
 def test_there_is_no_rate_in_the_moment_in_which_kernels_are_ready():

@@ -55,7 +55,9 @@ def test_the_facts_of_a_model(shown_store):
     assert found["quality"].startswith(
         "22.1 dB, worst 21.7 dB of model.layers.1.mlp.experts.1."
     )
-    assert found["fell back"].startswith("15 tensors stay as they are: model.layers.0.mlp.down")
+    assert found["fell back"].startswith(
+        "15 tensors are not quantized: model.layers.0.mlp.down"
+    )
     assert found["own"].startswith("0 B")
     assert "team/" in found["shared"]
 
