@@ -100,7 +100,7 @@ def test_a_difference_is_told_to_the_chunk(store, tmp_path):
     overwrite(source, {"w": ("U8", (3 << 20,), bytes(data))})
 
     assert findings(store, source) == [
-        ("w", f"differs from the source at or after element {2 << 20}")
+        ("w", f"differs from the source at or after element {5 << 19}")
     ]
 
 
