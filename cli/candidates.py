@@ -132,7 +132,7 @@ def _types(_: Sequence[str], __: str) -> Choices:
 
 
 def _export_types(before: Sequence[str], current: str) -> Choices:
-    """Return the types of the format that the words before name, of uqff one more."""
+    """Return the types of the format behind `--to`; uqff takes several, with commas."""
     formats = [word for flag, word in pairwise(before) if flag == "--to"]
     formats += [word.partition("=")[2] for word in before if word.startswith("--to=")]
     match formats[-1:]:

@@ -250,8 +250,8 @@ def _print_quality(
     from store.errors import NotFoundError
 
     layer = next(model.layers(MediaType.QUALITY), None)
-    if layer is None:
-        read_configuration(store, model.manifest.config)  # or nothing tells whether it had one
+    if layer is None and not model.config:
+        read_configuration(store, model.manifest.config)  # raises, if that is why
     if layer is None and not _may_have_lost(model):
         raise NotFoundError(
             f"model `{model.name}` has no report of its quality: nothing of it was quantized "

@@ -24,8 +24,9 @@ def print_part(store: Store, model: Description, what: str, *, json: bool) -> No
     from cli.views.console import out, out_json
     from importer.models.stored_configuration import read_configuration
 
-    if what in {"modelfile", "recipe"} or (what == "metadata" and not model.metadata):
-        # What has none, and what is not known, are two things.
+    needs_it = what in {"modelfile", "recipe"} or (what == "metadata" and not model.metadata)
+    if needs_it and not model.config:
+        # What it does not have, and what nobody can read, are two things.
         read_configuration(store, model.manifest.config)
     if what == "metadata":
         _print_metadata(model, json=json)

@@ -95,18 +95,12 @@ class WorkerPool:
             with self._mutex:
                 self._busy -= 1
 
-    @contextlib.contextmanager
-    def buffer(self, nbytes: int = CHUNK) -> Iterator[memoryview]:
-        """Lend a buffer of at least `nbytes`."""
-        buffer = self._take_buffer(nbytes)
-        yield buffer
-        self._buffers.append(buffer)
-
     def read(self, job: Job) -> Iterator[tuple[Chunk, tuple[memoryview, ...]]]:
         """Yield the bytes that a blob is made from, each chunk's until the next."""
         for chunk in cut(job, CHUNK):
-            with self.buffer(chunk.room) as buffer:
-                yield chunk, self._read(chunk, buffer)
+            buffer = self._take_buffer(chunk.room)
+            yield chunk, self._read(chunk, buffer)
+            self._buffers.append(buffer)
 
     def place(self, job: Job, blob: BlobWriter, runtime: Runtime) -> Generator[EncodedChunk]:
         """Convert a blob's chunks and write what they become; give them in their order."""

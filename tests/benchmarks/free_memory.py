@@ -3,8 +3,8 @@
     python tests/benchmarks/free_memory.py NBYTES
 
 A virtual machine may give memory that is free back to its host (free page reporting), and pays
-for each page that it wants again: copying a file of 2 GB then took 3 to 5 s instead of 0.5, by
-whoever came first. To be run as a process of its own, whose end frees what it touched.
+for each page that it wants again: copying a file of 2 GB then took 3 to 5 s instead of 0.5, for
+whichever program ran first. To be run as a process of its own, whose end frees what it touched.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def touch(nbytes: int) -> None:
     nbytes = min(nbytes, os.sysconf("SC_AVPHYS_PAGES") * mmap.PAGESIZE * 9 // 10)
     with mmap.mmap(-1, max(nbytes, 1), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
         for advice in (mmap.MADV_HUGEPAGE, _POPULATE_WRITE):
-            with contextlib.suppress(OSError):  # a kernel that knows it not
+            with contextlib.suppress(OSError):  # an older kernel
                 memory.madvise(advice)
 
 
