@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Final, NamedTuple, NoReturn, Protocol
 
 from importer.sources.roles import FileRole
-from store.errors import InputError, StorageError
+from store.digest import Digest
+from store.errors import InputError, IntegrityError, StorageError
 from store.fs import read_into
 from store.text import printable
 
@@ -135,6 +136,7 @@ def opened(file: SourceFile) -> Iterator[int]:
 
     Raises:
         InputError: it has changed.
+        IntegrityError: it is a blob that is missing or has another size.
     """
     if file.maker is not None:
         import tempfile  # noqa: PLC0415 - 1.3 ms that few files need
@@ -167,6 +169,7 @@ def read_exactly(file: SourceFile, descriptor: int, buffer: memoryview, offset: 
 
     Raises:
         InputError: the file ends before that.
+        IntegrityError: it is a blob, which ends before that.
         StorageError: the device failed.
     """
     while buffer:
@@ -223,7 +226,18 @@ def is_unchanged(file: SourceFile) -> bool:
 
 
 def changed(file: SourceFile) -> NoReturn:
-    """Raise InputError for a file that is no longer what was scanned."""
+    """Raise the error for a file that is no longer what was scanned.
+
+    Raises:
+        IntegrityError: it is a blob, which nobody writes to: the store is damaged.
+        InputError: it is any other file.
+    """
+    if file.is_blob:
+        digest = Digest.from_file_name(file.location.name)
+        raise IntegrityError(
+            f"blob {digest} of `{printable(file.path)}` is missing or has another size",
+            code="E_BLOB_MISSING",
+        )
     raise InputError(
         f"`{file.path}` changed while it was imported",
         code="E_SOURCE_CHANGED",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+from dataclasses import replace
 
 import pytest
 
 from importer.sources.file import find, is_unchanged, opened, read_exactly, read_whole
-from store.errors import InputError, StorageError
+from store import Digest
+from store.errors import InputError, IntegrityError, StorageError
 
 
 def one_file(tmp_path, content=b"0123456789"):
@@ -80,6 +82,20 @@ def test_a_file_that_is_truncated_under_the_reader_is_an_error(tmp_path):
         with pytest.raises(InputError) as caught:
             read_exactly(file, descriptor, memoryview(bytearray(8)), 0)
     assert caught.value.code == "E_SOURCE_CHANGED"
+
+
+@pytest.mark.parametrize("change", ["shorter", "gone"])
+def test_a_blob_that_changed_is_damaged_and_not_written_by_a_download(tmp_path, change):
+    digest = Digest.of(b"0123456789")
+    path = tmp_path / digest.file_name
+    path.write_bytes(b"0123456789")
+    blob = replace(find("w", path), is_blob=True)
+    CHANGES[change](path)
+
+    with pytest.raises(IntegrityError, match=f"{digest} of `w`") as caught, opened(blob):
+        pass
+    assert caught.value.code == "E_BLOB_MISSING"
+    assert caught.value.hint is None
 
 
 def test_a_failing_device_is_named_with_the_offset(tmp_path, monkeypatch):
