@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -15,7 +16,8 @@ ENTRY: Final = "kernel"
 
 Native = Callable[..., None]
 
-_engines: Final[list[llvm.ExecutionEngine]] = []
+_numbers: Final = itertools.count()
+_libraries: Final[list[llvm.ResourceTracker]] = []
 """The owners of all loaded code."""
 
 
@@ -45,14 +47,21 @@ def load(code: bytes, types: Sequence[type[Any]]) -> Native:
 
     Calls release the lock of the interpreter.
     """
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target())
-    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-    engine.finalize_object()
-    address = engine.get_function_address(ENTRY)
-    if not address:
-        raise ImportError(f"object code without `{ENTRY}`")
-    _engines.append(engine)
-    return ctypes.CFUNCTYPE(None, *types)(address)
+    linked = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+    library = linked.export_symbol(ENTRY).link(_linker(), f"{ENTRY}{next(_numbers)}")
+    _libraries.append(library)
+    return ctypes.CFUNCTYPE(None, *types)(library[ENTRY])
+
+
+@functools.cache
+def _linker() -> llvm.LLJIT:
+    """Return what links object code in memory.
+
+    The older one of LLVM, MCJIT, has to be given a module that it could compile: 4 MiB more.
+    """
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.create_lljit_compiler(suppress_errors=True)
 
 
 @functools.cache
