@@ -269,10 +269,16 @@ def run(
 
 
 def _hinders_tidying(point: Point) -> bool:
-    # A writer lists and removes its folder under the shared lock: where that fails nobody can
-    # tidy up, and the next gc does, as after a kill.
-    is_folder = Path(point.path).parent.name == "tmp"
-    return point.call in TIDYING or is_folder or "/locks/" in point.path
+    # A writer lists and removes its folder, and what gc moved there, under the shared lock:
+    # where that fails nobody can tidy up, and the next gc does, as after a kill.
+    path = Path(point.path)
+    is_listed = point.call == "openat" and "/gone-" in point.path
+    return (
+        point.call in TIDYING
+        or path.parent.name == "tmp"
+        or is_listed
+        or "/locks/" in point.path
+    )
 
 
 def _blob_names(problems: Iterable[str]) -> set[str]:

@@ -140,12 +140,12 @@ def _with_data(
     field = tensor.kind.field
     if raw := found.get("raw_data"):
         return tensor._replace(data=_sized(where, tensor, raw[0].span))
-    if field == "string_data":
-        return tensor
     others = _DATA.intersection(found) - {field}
     if others:
         message = f"its data is in `{min(others)}`, expected `{field}` for {tensor.kind.name}"
         malformed(where, message, "E_ONNX_TENSOR")
+    if field == "string_data":
+        return tensor
     if tensor.elements and field not in found:
         malformed(where, "it has no data", "E_ONNX_TENSOR")
     return typed(reader, where, tensor, found.get(field, ()))

@@ -131,10 +131,12 @@ def view(where: str, storage: object, dtype: str, layout: tuple[object, ...]) ->
         malformed(where, message, "E_PT_TENSOR")
     if (dtype == RAW) == (storage.dtype == RAW):
         malformed(where, "a tensor and its storage do not say one dtype", "E_PT_TENSOR")
+    if 0 in sizes:  # torch looks at no element, and takes any offset
+        begin = 0
     tensor = Tensor(storage, storage.dtype if dtype == RAW else dtype, begin, sizes, steps)
     there = storage.length * ITEM_BYTES[storage.dtype] // ITEM_BYTES[tensor.dtype]
     needed = begin + tensor.extent
-    if tensor.extent and needed > there:
+    if needed > there:
         message = f"a tensor {list(sizes)} needs {needed} elements of storage "
         malformed(where, f"{message}`{storage.key}`, which has {there}", "E_PT_TENSOR")
     count = 1

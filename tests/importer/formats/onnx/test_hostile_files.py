@@ -149,6 +149,11 @@ TENSORS = {
         "needs 2 bytes",
     ),
     "text as raw data": (model(tensor(kind=TEXT, dims=(2,))), 3, "raw data"),
+    "text as integers": (
+        model(tensor(kind=TEXT, dims=(2,), data=field(7, SHORT))),
+        3,
+        "in `int64_data`, expected `string_data`",
+    ),
     "data twice": (model(tensor(more=field(4, bytes(24)))), 3, "several places"),
     "raw data twice": (model(tensor(more=field(9, bytes(24)))), 3, "two fields `raw_data`"),
     "data in another field": (typed(5, packed(*range(6))), 3, "expected `float_data`"),

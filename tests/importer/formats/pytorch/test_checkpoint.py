@@ -13,9 +13,11 @@ from importer.codecs.runtime import NUMPY
 from importer.engine.chunks import cut_source
 from importer.engine.reader import ChunkReader
 from importer.formats.pytorch.archive import data_offset, read_directory
+from importer.formats.pytorch.checkpoint import read_checkpoint
 from importer.sources.inventory import read_inventory
 from store.errors import InputError
 from tests.importer.builders import REPOSITORY
+from tests.importer.formats.pytorch.builders import checkpoint, mapping, tensor
 
 FIXTURES = REPOSITORY / "fixtures" / "pytorch"
 GOLDEN = json.loads((FIXTURES / "golden.json").read_text())["files"]
@@ -53,6 +55,16 @@ def test_tied_tensors_are_stored_once_and_said(name):
     assert read_inventory(FIXTURES / name).notes == (
         "1 tied tensor is stored once: `head.weight` is `embed.weight`",
     )
+
+
+def test_an_empty_tensor_is_at_the_start_of_its_storage():
+    # torch.load gives it whatever its offset is; the file has no such byte.
+    data = checkpoint(mapping(w=tensor(offset=1 << 40, shape=(2, 0))))
+
+    found = read_checkpoint("x", len(data), lambda start, end: data[start:end])
+
+    assert found.places["w"].tensor.shape == (2, 0)
+    assert data.index(bytes(24)) == found.places["w"].offset
 
 
 def test_what_is_not_the_models_is_said():
