@@ -4,30 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from importer.codecs.base import Decoder, KernelSpec, Operation, Runtime, Shape, Span
 from store.fs import Buffer
 
-_BYTES = 4
+_DTYPE: Final = "F32"
+_ONE: Final = (1,)
 
 
 @dataclass(frozen=True, slots=True)
 class Scaled:
-    """Reads an array and one F32 after it, and multiplies; the result is F32.
+    """Reads an array and an array of one F32, and multiplies; the result is F32.
 
     llama.cpp has the products of a matrix in NVFP4 multiplied by the tensor of the same name
     that ends in `.scale`.
 
     Attributes:
         inner: reads the array, and gives F32.
+        factor: reads the number, and gives F32.
     """
 
     inner: Decoder
-    value_dtype: ClassVar[str] = "F32"
+    factor: Decoder
+    value_dtype: ClassVar[str] = _DTYPE
 
     def __post_init__(self) -> None:
-        assert self.inner.value_dtype == "F32", "blocks are decoded to F32"
+        assert self.inner.value_dtype == _DTYPE, "blocks are decoded to F32"
+        assert self.factor.value_dtype == _DTYPE, "whoever joins them has looked"
 
     def can_read(self, shape: Shape) -> bool:
         """Return whether the inner decoder can."""
@@ -40,7 +44,7 @@ class Scaled:
 
     def spans(self, shape: Shape, elements: range) -> tuple[Span, ...]:
         """Return what the inner decoder needs, and the factor."""
-        return (*self.inner.spans(shape, elements), Span(0, _BYTES))
+        return (*self.inner.spans(shape, elements), *self.factor.spans(_ONE, range(1)))
 
     def decode(
         self, arrays: Sequence[Buffer], shape: Shape, elements: range, runtime: Runtime
@@ -52,7 +56,8 @@ class Scaled:
 
         *own, factor = arrays
         values = np.frombuffer(self.inner.decode(own, shape, elements, runtime), "<f4")
-        return bytes_of(values * np.frombuffer(factor, "<f4")[0])
+        number = self.factor.decode((factor,), _ONE, range(1), runtime)
+        return bytes_of(values * np.frombuffer(number, "<f4")[0])
 
     def kernels(self, operation: Operation) -> tuple[KernelSpec, ...]:
         """Return the inner decoder's."""

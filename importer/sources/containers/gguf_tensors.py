@@ -28,6 +28,7 @@ from importer.sources.tensor import SourceTensor, StoredArray
 from store.errors import UnsupportedError
 from store.text import printable
 
+_FACTOR: Final = "F32"
 _NAMED: Final = 5
 """Names that one note tells."""
 
@@ -88,10 +89,11 @@ def _tensor(
     arrays = tuple(
         _rows(_array_name(made, piece), piece, tensors, stored) for piece in made.pieces
     )
+    factor = None
     if made.scale is not None:
-        factor = _array_name(made, made.scale)
-        arrays += (_rows(factor, made.scale, tensors, stored),)
-    decoder = _decoder(made, [source.decoder for source in sources], whole.width)
+        factor = _factor(made, tensors[made.scale.tensor])
+        arrays += (_rows(_array_name(made, made.scale), made.scale, tensors, stored),)
+    decoder = _decoder(made, [source.decoder for source in sources], whole.width, factor)
     if not getattr(decoder, "can_read", lambda _: True)(made.shape):
         raise UnsupportedError(
             f"`{first.file.path}`: `{printable(made.name)}` {list(made.shape)} cannot be read "
@@ -129,7 +131,9 @@ def _rows(
     )
 
 
-def _decoder(made: Made, inners: Sequence[Decoder], width: int) -> Decoder:
+def _decoder(
+    made: Made, inners: Sequence[Decoder], width: int, factor: Decoder | None
+) -> Decoder:
     layout, inner = made.layout, inners[0]
     if isinstance(layout, Turned):
         inner = Rotated(inner, layout.rows, width)
@@ -137,9 +141,19 @@ def _decoder(made: Made, inners: Sequence[Decoder], width: int) -> Decoder:
         inner = Regrouper(inner, *layout)
     elif isinstance(layout, Weave):
         inner = _woven(made.shape, layout, inners, 1 if layout.is_by_element else width)
-    if made.scale is not None:
-        return Scaled(inner)
+    if factor is not None:
+        inner = Scaled(inner, factor)
     return inner if made.change is None else Undone(inner, made.change)
+
+
+def _factor(made: Made, scale: SourceTensor) -> Decoder:
+    if scale.dtype != _FACTOR:
+        raise UnsupportedError(
+            f"`{scale.arrays[0].file.path}`: `{printable(scale.name)}`, a factor of "
+            f"`{printable(made.name)}`, is {scale.dtype}, expected {_FACTOR}",
+            code="E_GGUF_SCALE",
+        )
+    return scale.decoder
 
 
 def _woven(

@@ -246,7 +246,7 @@ def test_one_is_taken_away_again(dtype):
 def test_a_factor_multiplies_every_value():
     inner, rows, width = Ggml("Q8_0"), 3, 64
     stored, _ = make(inner, rows, width, np.random.default_rng(6))
-    subject = Scaled(inner)
+    subject = Scaled(inner, Plain("F32"))
     factor = np.float32(0.3)
     places = [0, 32, 96, rows * width]
     arrays = [stored, factor.tobytes()]

@@ -353,10 +353,10 @@ def test_gpt_oss_in_mxfp4_is_named_like_the_checkpoints_in_mxfp4(tmp_path):
     assert all(tensor.is_ours for tensor in tensors.values())
 
 
-def nvfp4(path, architecture, matrices, scales):
+def nvfp4(path, architecture, matrices, scales, *, dtype="f4", order=gguf.GGUFEndian.LITTLE):  # noqa: PLR0913
     """A file of matrices in NVFP4; the package decodes that type and does not encode it."""
     rng = np.random.default_rng(5)
-    writer = gguf.GGUFWriter(path, architecture)
+    writer = gguf.GGUFWriter(path, architecture, endianess=order)
     writer.add_uint32(f"{architecture}.attention.head_count", 2)
     kind = gguf.GGMLQuantizationType.NVFP4
     made = {}
@@ -365,7 +365,7 @@ def nvfp4(path, architecture, matrices, scales):
         writer.add_tensor(f"{name}.weight", blocks, raw_dtype=kind)
         made[name] = gguf.quants.dequantize(blocks, kind).astype("f4")
     for name, scale in scales.items():
-        writer.add_tensor(f"{name}.scale", np.array(scale, "f4"))
+        writer.add_tensor(f"{name}.scale", np.array(scale, dtype))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -413,6 +413,26 @@ def test_a_factor_of_a_part_of_a_matrix_is_refused(tmp_path):
     matrices = {"blk.0.ffn_gate": (4, 64), "blk.0.ffn_up": (4, 64)}
     nvfp4(tmp_path / "x.gguf", "granitemoe", matrices, {"blk.0.ffn_up": [0.3]})
     with pytest.raises(UnsupportedError) as caught:
+        read_inventory(tmp_path / "x.gguf")
+    assert caught.value.code == "E_GGUF_SCALE"
+
+
+def test_factors_of_a_big_endian_file_are_swapped(tmp_path):
+    matrices, scales = {"blk.0.ffn_up_exps": (2, 4, 64)}, {"blk.0.ffn_up_exps": [0.1, 0.9]}
+    for order in gguf.GGUFEndian:
+        nvfp4(tmp_path / f"{order.name}.gguf", "qwen3moe", matrices, scales, order=order)
+    little, big = (
+        [values(t, 3) for t in read_inventory(tmp_path / f"{order.name}.gguf").tensors]
+        for order in gguf.GGUFEndian
+    )
+    assert np.array_equal(little, big)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f8", "i4"])
+def test_a_factor_that_is_not_f32_is_refused(tmp_path, dtype):
+    matrices, scales = {"blk.0.ffn_up": (4, 64)}, {"blk.0.ffn_up": [3]}
+    nvfp4(tmp_path / "x.gguf", "llama", matrices, scales, dtype=dtype)
+    with pytest.raises(UnsupportedError, match="expected F32") as caught:
         read_inventory(tmp_path / "x.gguf")
     assert caught.value.code == "E_GGUF_SCALE"
 
