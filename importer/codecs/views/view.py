@@ -28,6 +28,11 @@ class View:
         """Whether the values are stored as they are."""
         return is_plain(self.inner)
 
+    def can_read(self, shape: Shape) -> bool:
+        """Return whether the inner decoder can read this shape."""
+        reads = getattr(self.inner, "can_read", None)
+        return reads is None or bool(reads(shape))
+
     def unit(self, shape: Shape) -> int:
         """Return the inner decoder's unit."""
         return self.inner.unit(shape)

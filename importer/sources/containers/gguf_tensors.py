@@ -95,9 +95,12 @@ def _tensor(
         arrays += (_rows(_array_name(made, made.scale), made.scale, tensors, stored),)
     decoder = _decoder(made, [source.decoder for source in sources], whole.width, factor)
     if not getattr(decoder, "can_read", lambda _: True)(made.shape):
+        why = (
+            "its heads, or its columns, are too large" if 0 not in made.shape else "it is empty"
+        )
         raise UnsupportedError(
-            f"`{first.file.path}`: `{printable(made.name)}` {list(made.shape)} cannot be read "
-            "in bounded memory: the rows of a head, or its columns, are too large",
+            f"`{first.file.path}`: the rows of `{printable(made.name)}` {list(made.shape)} "
+            f"have another order, in which they cannot be read: {why}",
             code="E_GGUF_LAYOUT",
         )
     return SourceTensor(name, made.shape, arrays, decoder, first.component)

@@ -290,6 +290,21 @@ def test_a_head_that_fills_the_memory_is_refused(tmp_path):
     assert caught.value.code == "E_GGUF_LAYOUT"
 
 
+def test_an_empty_tensor_whose_rows_move_is_refused(tmp_path):
+    # Undoing a change around the order must not hide that it cannot be read.
+    sizes = {
+        "ssm.group_count": 2,
+        "ssm.time_step_rank": 4,
+        "ssm.inner_size": 32,
+        "ssm.state_size": 8,
+    }
+    tensors = {"blk.0.ssm_a": zeros(0), "blk.0.ssm_out.weight": zeros(4, 32)}
+    path = write(tmp_path / "x.gguf", "qwen35", sizes, tensors)
+    with pytest.raises(UnsupportedError, match="it is empty") as caught:
+        read_inventory(path)
+    assert caught.value.code == "E_GGUF_LAYOUT"
+
+
 def test_fused_gates_and_ups_become_two(tmp_path):
     rows = np.arange(2 * 6 * 4, dtype=np.float32).reshape(2, 6, 4)
     tensors = {"blk.0.ffn_gate_up_exps.weight": rows}
