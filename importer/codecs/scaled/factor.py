@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from importer.codecs.base import Decoder, KernelSpec, Operation, Runtime, Shape, Span
+from importer.codecs.views.view import can_read
 from store.fs import Buffer
 
 _DTYPE: Final = "F32"
@@ -35,8 +36,7 @@ class Scaled:
 
     def can_read(self, shape: Shape) -> bool:
         """Return whether the inner decoder can."""
-        reads = getattr(self.inner, "can_read", None)
-        return reads is None or bool(reads(shape))
+        return can_read(self.inner, shape)
 
     def unit(self, shape: Shape) -> int:
         """Return the inner decoder's unit."""

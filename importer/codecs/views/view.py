@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from importer.codecs.base import Decoder, KernelSpec, Operation, Shape, Span
+from importer.codecs.base import Decoder, KernelSpec, Operation, Shape, Span, Transcoder
 from importer.codecs.plain import is_plain
+
+
+def can_read(reader: Decoder | Transcoder, shape: Shape) -> bool:
+    """Return whether all of a tensor of this shape can be read, in bounded memory.
+
+    What reads across rows says so itself: `can_read`. Others read any shape.
+    """
+    own = getattr(reader, "can_read", None)
+    return own is None or bool(own(shape))
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +39,7 @@ class View:
 
     def can_read(self, shape: Shape) -> bool:
         """Return whether the inner decoder can read this shape."""
-        reads = getattr(self.inner, "can_read", None)
-        return reads is None or bool(reads(shape))
+        return can_read(self.inner, shape)
 
     def unit(self, shape: Shape) -> int:
         """Return the inner decoder's unit."""

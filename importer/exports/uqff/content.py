@@ -12,6 +12,7 @@ from importer.codecs.described import Described
 from importer.codecs.registry import stored_type
 from importer.codecs.spec import CAST_DTYPES, VALUE_DTYPES
 from importer.codecs.transcode import Copy, Gather, Recode
+from importer.codecs.views.view import can_read
 from importer.exports.base import Row
 from importer.exports.experts import experts_of
 from importer.exports.mlx_config import tied_in
@@ -218,7 +219,7 @@ class Content:
                 code="E_EXPORT_EXPERTS",
             )
         form = made_form(kind, source.decoder, self._dtype_of(source))
-        if not _reads(form.transcoder, source.shape):
+        if not can_read(form.transcoder, source.shape):
             raise UnsupportedError(
                 f"`{printable(name)}` is {source.stored_as}, which cannot become {kind}",
                 code="E_EXPORT_FORMAT",
@@ -285,9 +286,3 @@ def _is_of(stored: UqffType, asked: UqffType) -> bool:
     """Whether a layer has the type that is asked for already, in groups of any size."""
     kinds = {(one.family, one.kind) for one in (asked, promoted_of(asked))}
     return (stored.family, stored.kind) in kinds
-
-
-def _reads(transcoder: Transcoder, shape: Shape) -> bool:
-    """Whether a transcoder that reads across rows can read a tensor so."""
-    can_read = getattr(transcoder, "can_read", None)
-    return can_read is None or can_read(shape)

@@ -12,6 +12,7 @@ from importer.codecs.views.regrouped import Regrouper
 from importer.codecs.views.rotated import Rotated
 from importer.codecs.views.transposed import Transposed
 from importer.codecs.views.undone import Undone
+from importer.codecs.views.view import can_read
 from importer.codecs.views.woven import Woven
 from importer.formats.gguf_names.facts import Facts
 from importer.formats.gguf_names.made import (
@@ -94,7 +95,7 @@ def _tensor(
         factor = _factor(made, tensors[made.scale.tensor])
         arrays += (_rows(_array_name(made, made.scale), made.scale, tensors, stored),)
     decoder = _decoder(made, [source.decoder for source in sources], whole.width, factor)
-    if not getattr(decoder, "can_read", lambda _: True)(made.shape):
+    if not can_read(decoder, made.shape):
         why = (
             "its heads, or its columns, are too large" if 0 not in made.shape else "it is empty"
         )
