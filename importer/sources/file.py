@@ -136,7 +136,7 @@ def opened(file: SourceFile) -> Iterator[int]:
 
     Raises:
         InputError: it has changed.
-        IntegrityError: it is a blob that is missing or has another size.
+        IntegrityError: it is a blob that is gone or has changed.
     """
     if file.maker is not None:
         import tempfile  # noqa: PLC0415 - 1.3 ms that few files need
@@ -190,6 +190,7 @@ def read_bytes(file: SourceFile, descriptor: int, start: int, end: int) -> bytes
 
     Raises:
         InputError: the file ends before that.
+        IntegrityError: it is a blob, which ends before that.
         StorageError: the device failed.
     """
     data = bytearray(end - start)
@@ -202,6 +203,7 @@ def read_whole(file: SourceFile, limit: int) -> bytes:
 
     Raises:
         InputError: it is larger than `limit` bytes, or has changed.
+        IntegrityError: it is a blob that is gone or has changed.
     """
     if file.size > limit:
         raise InputError(
@@ -235,7 +237,7 @@ def changed(file: SourceFile) -> NoReturn:
     if file.is_blob:
         digest = Digest.from_file_name(file.location.name)
         raise IntegrityError(
-            f"blob {digest} of `{printable(file.path)}` is missing or has another size",
+            f"blob {digest} of `{printable(file.path)}` is gone or has changed",
             code="E_BLOB_MISSING",
         )
     raise InputError(

@@ -17,6 +17,7 @@ ENTRY: Final = "kernel"
 Native = Callable[..., None]
 
 _numbers: Final = itertools.count()
+"""Parts of the names of libraries, which LLVM never allows twice."""
 _libraries: Final[list[llvm.ResourceTracker]] = []
 """The owners of all loaded code."""
 
@@ -57,7 +58,7 @@ def load(code: bytes, types: Sequence[type[Any]]) -> Native:
 def _linker() -> llvm.LLJIT:
     """Return what links object code in memory.
 
-    The older one of LLVM, MCJIT, has to be given a module that it could compile: 4 MiB more.
+    LLVM's older one, MCJIT, has to be given a module that it could compile: 3 to 4 MiB more.
     """
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()

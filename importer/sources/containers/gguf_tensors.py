@@ -58,7 +58,8 @@ def rename(facts: Facts, tensors: Sequence[SourceTensor]) -> Renamed:
 
     Raises:
         InputError: metadata and shapes contradict each other.
-        UnsupportedError: a head or a tile of columns is too large to be decoded in memory.
+        UnsupportedError: rows would be moved of which there are none, or a head or a tile of
+            columns is too large to be decoded in memory; or a factor is not F32.
     """
     by_name = {tensor.own_name: tensor for tensor in tensors}
     stored = {
@@ -96,12 +97,10 @@ def _tensor(
         arrays += (_rows(_array_name(made, made.scale), made.scale, tensors, stored),)
     decoder = _decoder(made, [source.decoder for source in sources], whole.width, factor)
     if not can_read(decoder, made.shape):
-        why = (
-            "its heads, or its columns, are too large" if 0 not in made.shape else "it is empty"
-        )
+        why = "there are none" if 0 in made.shape else "they, or its columns, are too large"
         raise UnsupportedError(
             f"`{first.file.path}`: the rows of `{printable(made.name)}` {list(made.shape)} "
-            f"have another order, in which they cannot be read: {why}",
+            f"are to be put into another order, and cannot be: {why}",
             code="E_GGUF_LAYOUT",
         )
     return SourceTensor(name, made.shape, arrays, decoder, first.component)
