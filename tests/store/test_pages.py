@@ -1,3 +1,5 @@
+"""Buffers of whole pages are zero, aligned, and refused where there is no memory."""
+
 from __future__ import annotations
 
 import ctypes

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from importer.codecs.base import Decoder, KernelSpec, Operation, Runtime, Shape, Span
-from importer.codecs.views.view import can_read
+from importer.codecs.base import Decoder, Runtime, Shape, Span
+from importer.codecs.views.view import View
 from store.fs import Buffer
 
 _DTYPE: Final = "F32"
@@ -15,7 +15,7 @@ _ONE: Final = (1,)
 
 
 @dataclass(frozen=True, slots=True)
-class Scaled:
+class Scaled(View):
     """Reads an array and an array of one F32, and multiplies; the result is F32.
 
     llama.cpp has the products of a matrix in NVFP4 multiplied by the tensor of the same name
@@ -26,21 +26,13 @@ class Scaled:
         factor: reads the number, and gives F32.
     """
 
-    inner: Decoder
     factor: Decoder
     value_dtype: ClassVar[str] = _DTYPE
+    is_plain: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         assert self.inner.value_dtype == _DTYPE, "blocks are decoded to F32"
         assert self.factor.value_dtype == _DTYPE, "whoever joins them has looked"
-
-    def can_read(self, shape: Shape) -> bool:
-        """Return whether the inner decoder can."""
-        return can_read(self.inner, shape)
-
-    def unit(self, shape: Shape) -> int:
-        """Return the inner decoder's unit."""
-        return self.inner.unit(shape)
 
     def spans(self, shape: Shape, elements: range) -> tuple[Span, ...]:
         """Return what the inner decoder needs, and the factor."""
@@ -58,10 +50,3 @@ class Scaled:
         values = np.frombuffer(self.inner.decode(own, shape, elements, runtime), "<f4")
         number = self.factor.decode((factor,), _ONE, range(1), runtime)
         return bytes_of(values * np.frombuffer(number, "<f4")[0])
-
-    def kernels(self, operation: Operation) -> tuple[KernelSpec, ...]:
-        """Return the inner decoder's."""
-        return self.inner.kernels(operation)
-
-    def __str__(self) -> str:
-        return str(self.inner)

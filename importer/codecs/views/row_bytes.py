@@ -19,7 +19,7 @@ def blocks_in(inners: Sequence[Decoder]) -> Blocks | None:
 
 
 def bytes_reader(inner: Decoder, row_bytes: int) -> Decoder | None:
-    """Return what reads bytes of rows in a decoder's order; None where there is none."""
+    """Return what reads rows of bytes in a decoder's order, or None if nothing does."""
     of_bytes = getattr(inner, "of_bytes", None)
     if of_bytes is not None:
         moved: Decoder | None = of_bytes(row_bytes)

@@ -29,7 +29,6 @@ from importer.sources.tensor import SourceTensor, StoredArray
 from store.errors import UnsupportedError
 from store.text import printable
 
-_FACTOR: Final = "F32"
 _NAMED: Final = 5
 """Names that one note tells."""
 
@@ -150,10 +149,10 @@ def _decoder(
 
 
 def _factor(made: Made, scale: SourceTensor) -> Decoder:
-    if scale.dtype != _FACTOR:
+    if scale.dtype != Scaled.value_dtype:
         raise UnsupportedError(
             f"`{scale.arrays[0].file.path}`: `{printable(scale.name)}`, a factor of "
-            f"`{printable(made.name)}`, is {scale.dtype}, expected {_FACTOR}",
+            f"`{printable(made.name)}`, is {scale.dtype}, expected {Scaled.value_dtype}",
             code="E_GGUF_SCALE",
         )
     return scale.decoder
