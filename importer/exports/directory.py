@@ -62,10 +62,10 @@ class ExportDirectory:
             self._make_parents()
             remove_left_over(self.place)
             self._make()
+            self._directories.add(self.path)
         except BaseException as error:
             self._exit(error)
             raise
-        self._directories.add(self.path)
         return self
 
     def __exit__(
@@ -163,8 +163,8 @@ class ExportDirectory:
             if error.errno in {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EISDIR}:
                 taken(self.place, "came into being meanwhile")
             raise
-        if self._only is None:
-            self._path = None
+        # Not left to the way out: a signal may come before it begins.
+        self._remove_directory()
         made, self._made = self._made, []
         for directory in {self.place.parent, *(parent.parent for parent in made)}:
             self.fs.sync_directory(directory)
@@ -185,14 +185,17 @@ class ExportDirectory:
     def _make_parents(self) -> None:
         missing = [parent for parent in self.place.parents if not parent.exists()]
         for parent in reversed(missing):
-            with contextlib.suppress(FileExistsError):
+            # Before it is made: a signal may come right after.
+            self._made.append(parent)
+            try:
                 self.fs.mkdir(parent)
-                self._made.append(parent)
+            except FileExistsError:
+                self._made.remove(parent)
 
     def _make(self) -> None:
         parent = self.place.parent
         for _ in range(_TRIES):
-            # Before it is made: a signal may come right after.
+            # Before it is made, too.
             self._path = parent / (_prefix(self.place) + secrets.token_hex(8))
             try:
                 self.fs.mkdir(self._path)
@@ -217,13 +220,16 @@ class ExportDirectory:
         self.fs.mkdir(directory)
         self._directories.add(directory)
 
-    def _remove(self) -> None:
+    def _remove_directory(self) -> None:
         if self._path is not None:
             shutil.rmtree(self._path, ignore_errors=True)
             self._path = None
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
+        lock, self._lock = self._lock, -1
+        if lock >= 0:
+            os.close(lock)
+
+    def _remove(self) -> None:
+        self._remove_directory()
         for parent in reversed(self._made):  # of an export that failed
             with contextlib.suppress(OSError):
                 self.fs.rmdir(parent)

@@ -66,7 +66,9 @@ class Place:
                     file.write(hashlib.sha256(content).digest() + content)
                 os.replace(partial, self._path)
             except BaseException:
-                os.unlink(partial)
+                # It has its name where a signal comes last, and the signal is to be told.
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(partial)
                 raise
 
 

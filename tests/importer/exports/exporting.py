@@ -76,3 +76,8 @@ def tree(directory):
         for path in sorted(directory.rglob("*"))
         if path.is_file()
     }
+
+
+def nothing_else(parent, *names):
+    """Whether a directory has these entries and no others."""
+    return {path.name for path in parent.iterdir()} == set(names)

@@ -12,10 +12,7 @@ import time
 
 import pytest
 
-from importer.exports import directory as directories
-from importer.exports.directory import ExportDirectory, remove_left_over
 from importer.exports.export import export_model
-from importer.exports.place import check_place
 from importer.recipes.options import parse_options
 from store import ModelName, Store
 from store.errors import (
@@ -29,7 +26,7 @@ from store.fs import FileSystem
 from store.status import Free
 from tests.cli.runner import argv, environment
 from tests.importer.builders import MODELS, create, framed, model, write
-from tests.importer.exports.exporting import arrays, export, planned, tree
+from tests.importer.exports.exporting import arrays, export, nothing_else, planned, tree
 
 MANY = {f"model.layers.{i}.mlp.up_proj.weight": ("BF16", (64, 128)) for i in range(8)}
 
@@ -39,11 +36,6 @@ def store(tmp_path):
     with Store(tmp_path / "store") as opened:
         opened.fs.is_durable = False
         yield opened
-
-
-def nothing_else(parent, *names):
-    """Whether a directory has these entries and no others."""
-    return {path.name for path in parent.iterdir()} == set(names)
 
 
 def rot(store, digest, offset):
@@ -234,45 +226,6 @@ def test_a_place_inside_of_store_or_source_is_refused(store, tmp_path, inside):
         if asked or not inside.startswith("in"):
             with pytest.raises(UsageError):
                 planned(store, tmp_path / inside, **asked)
-
-
-def test_what_comes_there_meanwhile_stays(tmp_path):
-    place = check_place(tmp_path / "out")
-    with ExportDirectory(FileSystem(), place) as made:
-        made.make("x", 1, [(0, b"x")])
-        made.commit("x", 1)
-        place.mkdir()
-        (place / "mine").write_text("mine")
-        with pytest.raises(UsageError, match="meanwhile"):
-            made.publish()
-    assert tree(place) == {"mine": b"mine"}
-    assert nothing_else(tmp_path, "out")
-
-
-def test_only_the_left_overs_of_the_dead_are_removed(tmp_path):
-    place = check_place(tmp_path / "out")
-    fs = FileSystem()
-    prefix = directories._prefix(place)
-    dead = tmp_path / f"{prefix}{'0' * 16}"
-    (dead / "deep").mkdir(parents=True)
-    (dead / "deep" / "file").write_text("x")
-    others = tmp_path / (directories._prefix(tmp_path / "other") + "0" * 16)
-    others.mkdir()
-    target = tmp_path / "mine"
-    target.mkdir()
-    (target / "file").write_text("mine")
-    (tmp_path / f"{prefix}{'1' * 16}").symlink_to(target)
-    (tmp_path / f"{prefix}{'2' * 16}").write_text("a file")
-    (tmp_path / f"{prefix}short").mkdir()
-    with ExportDirectory(fs, place) as alive:
-        remove_left_over(place)
-        assert not dead.exists()
-        assert alive.path.is_dir()
-        assert others.is_dir()
-        assert (target / "file").read_text() == "mine"
-        assert (tmp_path / f"{prefix}{'1' * 16}").is_symlink()
-        assert (tmp_path / f"{prefix}{'2' * 16}").is_file()
-        assert (tmp_path / f"{prefix}short").is_dir()
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
