@@ -52,6 +52,7 @@ soak: $(VENV)/.dev
 	$(BIN)/python tests/soak/cluster_exports.py --workers 2 --command $(BIN)/ingot
 	$(BIN)/python tests/soak/registries.py --command $(BIN)/ingot
 	$(BIN)/python tests/soak/syscalls.py --every 4
+	$(BIN)/python tests/soak/moments.py --every 40
 	$(BIN)/python tests/soak/power_cut.py --cuts 120 --command $(BIN)/ingot
 	$(BIN)/python tests/soak/full_disk.py --sizes 64
 	$(BIN)/python tests/soak/bit_rot.py --rounds 12

@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
 from types import FrameType
-from typing import NoReturn
+from typing import Final, NoReturn
 
 import typer
 
 from cli.app import make_app, named
 from cli.views.console import out, report, speak_json
 from store.errors import IngotError, StorageError, UsageError, from_os_error
+
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Signalled(BaseException):
@@ -27,15 +30,19 @@ def run() -> None:
     """Run the command; every failure becomes one message, one hint and an exit code."""
     # What we create must at least be ours to read, whatever the umask.
     os.umask(os.umask(0o077) & 0o077)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup
-            signal.signal(number, _on_signal)
     try:
+        # In here, because one may come as soon as it is handled.
+        _set_handler(_on_signal)
         code = _run(sys.argv[1:] or ["--help"])
+        # While python ends, whatever a handler raises is a traceback on stderr.
+        _set_handler(signal.SIG_DFL)
     except Signalled as signalled:
         # Out here, because a signal may also come while an error is reported.
-        _die(signalled.number)
-    sys.exit(code)
+        number = signalled.number
+    else:
+        sys.exit(code)
+    # Behind the handler, which holds whatever was interrupted: by now it is cleaned up.
+    _die(number)
 
 
 def _run(words: list[str]) -> int:
@@ -82,9 +89,15 @@ def _told(error: Exception) -> IngotError:
     return IngotError(message, code="E_BUG", hint=hint)
 
 
+def _set_handler(handler: Callable[[int, FrameType | None], object] | signal.Handlers) -> None:
+    for number in _SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup
+            signal.signal(number, handler)
+
+
 def _on_signal(number: int, _: FrameType | None) -> NoReturn:
     # Once: a second signal must not interrupt the cleaning up.
-    for other in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for other in _SIGNALS:
         # Not SIG_IGN: of one that has come already, python would tell in a traceback.
         signal.signal(other, _too_late)
     raise Signalled(number)

@@ -163,16 +163,16 @@ def copy_model(
     if link:
         message = "`--link` goes with `--from` or `--to`: in one store nothing is copied"
         raise UsageError(message, code="E_USAGE")
-    opened = existing_store(store)
-    model = get_model(opened, source)
-    former, names = model.former, (model.name, given)
-    found = opened.catalog.get(model.manifest)
-    if no_clobber:
-        opened.catalog.check_free(given)
-    with opened.writing("") as writer:
-        replaced = (
-            restore(writer, former, names[1]) if former is not None else writer.copy(*names)
-        )
+    with existing_store(store) as opened:
+        model = get_model(opened, source)
+        former, names = model.former, (model.name, given)
+        found = opened.catalog.get(model.manifest)
+        if no_clobber:
+            opened.catalog.check_free(given)
+        with opened.writing("") as writer:
+            replaced = (
+                restore(writer, former, names[1]) if former is not None else writer.copy(*names)
+            )
     is_same = replaced is not None and replaced.digest == found.digest
     if replaced is not None and not is_same:
         talk(f"replaced {names[1]} (was {replaced.digest.short})")

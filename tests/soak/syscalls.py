@@ -11,23 +11,21 @@ is judged; then `verify`, the command again and `gc` must succeed.
 from __future__ import annotations
 
 import argparse
-import re
-import shutil
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.check_store import check_store, manifest_digest
 from tests.soak.faults import Point, faults_of, points_in, traced
-from tests.soak.forked import ForkedIngot, load, same_names, why_no_strace
+from tests.soak.forked import load, same_names, why_no_strace
 from tests.soak.harness import Outcome, print_lines
-from tests.soak.scenarios import NOT_FOUND, SCENARIOS, Scenario, write_sources
+from tests.soak.scenarios import SCENARIOS, Scenario, write_sources
+from tests.soak.trials import Trial
 
 MAX_VIOLATIONS = 40
 KILLED = 137
@@ -38,7 +36,6 @@ SAYS = {8}
 READERS = frozenset({"verify", "show", "gc"})
 # Nobody can do without these, but for the memo.
 NEEDED = frozenset({"write", "pwrite64", "fsync", "rename"})
-_BLOB = re.compile(r"sha256[:-]([0-9a-f]{64})")
 TIDYING = frozenset({"unlink", "rmdir", "getdents64"})
 
 
@@ -74,59 +71,24 @@ class Report:
         return [*lines, f"{len(self.violations)} violations"]
 
 
-@dataclass(slots=True)
-class Sweep:
-    """One scenario, its calls and its judge.
+class Sweep(Trial):
+    """One scenario, its calls and its judge."""
 
-    Attributes:
-        old, new: the digest of the tag's manifest before and after; None without one.
-        kept: the digest of the model that nobody touches; None where there is none.
-        bad: what is wrong with the store before.
-        damaged: the names of the blobs that are.
-    """
-
-    scenario: Scenario
-    scratch: Path
-    report: Report
-    ingot: ForkedIngot = field(init=False)
-    old: str | None = None
-    new: str | None = None
-    kept: str | None = None
-    bad: frozenset[str] = frozenset()
-    damaged: frozenset[str] = frozenset()
-
-    def __post_init__(self) -> None:
-        self.ingot = ForkedIngot(self.scratch / "store", self.scratch.parent)
+    def __init__(self, scenario: Scenario, scratch: Path, report: Report) -> None:
+        super().__init__(scenario, scratch)
+        self.report = report
 
     def rehearse(self) -> list[Point]:
         """Run the command unharmed; give the calls that can be."""
-        self.arrange()
-        self.old, self.kept = self.tag(), manifest_digest(self.ingot.store, "kept")
-        self.bad = frozenset(check_store(self.ingot.store))
-        self.damaged = frozenset(_blob_names(self.bad))
         log = self.scratch / "rehearsal"
-        outcome = self.act(strace=traced(log))
-        if problem := outcome.problem(self.scenario.ends):
-            raise RuntimeError(problem)
-        self.new = self.tag()
+        self.learn(lambda: self.act(strace=traced(log)))
         return points_in(log, (self.ingot.store, self.scratch / "sources"))
-
-    def arrange(self) -> None:
-        """Make the store that the command meets."""
-        shutil.rmtree(self.ingot.store, ignore_errors=True)
-        self.scenario.arrange(self.ingot, self.scratch / "sources")
 
     def act(self, strace: tuple[str, ...] = ()) -> Outcome:
         """Run the command; under strace its paths are those of the rehearsal."""
-        argv = self.scenario.argv(self.scratch / "sources")
         if not strace:
-            return self.ingot.run(*argv)
-        return self.ingot.run(*argv, strace=strace, prepare=same_names)
-
-    def tag(self) -> str | None:
-        """The manifest that the command's tag has now."""
-        tag = self.scenario.tag
-        return manifest_digest(self.ingot.store, tag) if tag else None
+            return self.ingot.run(*self.argv)
+        return self.ingot.run(*self.argv, strace=strace, prepare=same_names)
 
     def inject(self, point: Point, fault: str) -> None:
         """Break one call in one way, and judge."""
@@ -143,63 +105,15 @@ class Sweep:
 
     def judge(self, outcome: Outcome, point: Point, fault: str) -> list[str]:
         """Judge the end of the command and what it left."""
-        store, now, found = self.ingot.store, self.tag(), []
+        found = []
         if problem := outcome.problem(*self.allowed(point, fault)):
             found.append(problem)
         if outcome.code in range(1, 12) and outcome.stdout and outcome.argv[0] not in READERS:
             found.append(f"it failed and said {outcome.stdout!r}")
-        if "Traceback" in outcome.stderr or "bug in ingot" in outcome.stderr:
-            found.append(f"it said {outcome.stderr[-900:]!r}")
-        allowed = [self.new] if outcome.code == 0 else [self.old, self.new]
-        if now not in allowed:
-            found.append(f"after exit {outcome.code} the tag is {now}, expected {allowed}")
-        found += self.violations(tolerates=outcome.code != 0)
+        found += self.judge_end(outcome)
         if outcome.code != KILLED and not _hinders_tidying(point):
-            tmp = store / "tmp"
-            left = {path.name for path in tmp.glob("*")} - self.scenario.litter
-            found += (f"tmp/{name} was left" for name in sorted(left))
+            found += self.left()
         return found
-
-    def judge_aftermath(self) -> list[str]:
-        """Verify, the command again, gc: all must succeed, whatever was left."""
-        found = []
-        if not self.bad:
-            # Killed at its very beginning, the first use may leave no store.
-            is_there = (self.ingot.store / "VERSION").exists()
-            ends = (0,) if is_there else (0, NOT_FOUND)
-            found.append(self.ingot.run("verify").problem(*ends))
-        gone = self.scenario.removes and self.tag() is None
-        again = self.act()
-        found.append(again.problem(NOT_FOUND if gone else self.scenario.ends))
-        if self.tag() != self.new:
-            found.append(f"after the command again the tag is {self.tag()}, not {self.new}")
-        tolerates = again.code != 0
-        found += self.violations(tolerates=tolerates)
-        found.append(self.ingot.run("gc", "--yes").problem(0))
-        found += self.violations(tolerates=tolerates, after_gc=True)
-        return [f"afterwards: {problem}" for problem in found if problem]
-
-    def violations(self, *, tolerates: bool, after_gc: bool = False) -> list[str]:
-        """Judge the store.
-
-        Args:
-            tolerates: what was damaged before may still be, or be in quarantine instead.
-            after_gc: nothing may be left over, and nothing is in quarantine.
-        """
-        store = self.ingot.store
-        found = set(check_store(store, reported=self.reported(), after_gc=after_gc))
-        if not tolerates:
-            return sorted(found)
-        found -= self.bad
-        if self.scenario.repairs:
-            kept = {path.stem for path in (store / "quarantine").iterdir()}
-            moved = self.damaged if after_gc else self.damaged & kept
-            found = {problem for problem in found if not moved & _blob_names([problem])}
-        return sorted(found)
-
-    def reported(self) -> dict[str, str]:
-        """What must be there whatever happens."""
-        return {"kept": self.kept} if self.kept else {}
 
     def allowed(self, point: Point, fault: str) -> set[int]:
         """The exit codes that tell the truth about a fault."""
@@ -279,11 +193,6 @@ def _hinders_tidying(point: Point) -> bool:
         or is_listed
         or "/locks/" in point.path
     )
-
-
-def _blob_names(problems: Iterable[str]) -> set[str]:
-    found = (_BLOB.findall(problem) for problem in problems)
-    return {f"sha256-{digits}" for each in found for digits in each}
 
 
 def _end(outcome: Outcome) -> str:

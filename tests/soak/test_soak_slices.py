@@ -56,6 +56,10 @@ def test_a_system_call_that_fails_breaks_nothing():
     assert " 0 met no call" in soak("syscalls", "--scenario", "cp over", "--every", "1000")
 
 
+def test_a_signal_at_any_moment_is_not_lost_and_leaves_nothing():
+    assert ", 0 came nowhere" in soak("moments", "--scenario", "cp", "--every", "60")
+
+
 @no_loop
 def test_a_power_cut_loses_nothing():
     report = power_cut.run(cuts=2, argv=ARGV, seed=1)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import dis
-import sys
-
 import pytest
 
 from importer.exports import directory as directories
@@ -13,41 +10,27 @@ from importer.exports.place import check_place
 from store.errors import UsageError
 from store.fs import FileSystem
 from tests.importer.exports.exporting import nothing_else, tree
+from tests.moments import Moments
 
 
 class _Signalled(BaseException): ...
 
 
-def interrupted(work, number, codes):
-    """Do work, and raise where python handles a signal in a module for the `number`-th time.
+def interrupted(work, number):
+    """Do work, and raise at a moment of it; return whether it came so far."""
 
-    It looks for signals when a function begins, and behind a call (RESUME and CALL in ceval.c).
-    Returns whether it came so far.
-    """
-    seen, before = 0, {}
+    def act(_):
+        raise _Signalled
 
-    def trace(frame, event, _):
-        nonlocal seen
-        if frame.f_code.co_filename not in codes:
-            return None
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        last, before[frame] = before.get(frame, ""), ""
-        if event == "opcode":
-            before[frame] = dis.opname[frame.f_code.co_code[frame.f_lasti]]
-        if event == "call" or (event == "opcode" and last.startswith("CALL")):
-            seen += 1
-            if seen == number:
-                raise _Signalled
-        return trace
-
-    was = sys.gettrace()
-    sys.settrace(trace)
+    files = {directories.__file__, __file__}
+    moments = Moments(lambda frame: frame.f_code.co_filename in files, number, act)
+    moments.start()
     try:
         work()
     except _Signalled:
         return True
     finally:
-        sys.settrace(was)
+        moments.stop()
     return False
 
 
@@ -70,7 +53,7 @@ def test_a_signal_at_any_moment_leaves_all_or_nothing(tmp_path, only):
         parent.mkdir()
         place = parent / "new" / "out"
 
-        came = interrupted(work, number, {directories.__file__, __file__})
+        came = interrupted(work, number)
 
         if not came:
             break
