@@ -59,12 +59,12 @@ def test_a_rule_matches_as_shells_do_and_weight_may_be_left_out(globs, name):
 def test_no_glob_takes_long(glob):
     rule = Rule((glob,), None, "")
 
-    started = time.perf_counter()
+    started = time.process_time()
     for _ in range(100):
         assert not rule.matches("a" * 1024)
 
     # 100 000 tensors take 20 s at 200 us; measured 1 to 120 us.
-    assert (time.perf_counter() - started) / 100 < 2e-3
+    assert (time.process_time() - started) / 100 < 2e-3
 
 
 @given(st.lists(_rules, max_size=5), _names, _dtypes, _shapes)
