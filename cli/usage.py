@@ -69,6 +69,29 @@ PEERS: Final[Mapping[str, str]] = MappingProxyType(
 """What people type who know ollama, docker, hf or git, and what does that here."""
 
 
+_ALIKE: Final = 0.7
+"""Of an option, whose words are short: `--force` is not `--forget`, `--store` or `--sort`."""
+_REPLACES: Final = (
+    "`ingot create` replaces what NAME stands for, and `--no-clobber` keeps it from doing so"
+)
+PEERS_OPTIONS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
+    {
+        "gc": dict.fromkeys(("force", "all", "assume-yes"), "`--yes` frees without asking"),
+        "rm": dict.fromkeys(("force", "yes", "all"), "`ingot rm` never asks; it takes globs"),
+        "create": {
+            **dict.fromkeys(("force", "overwrite", "replace"), _REPLACES),
+            "model": "`ingot create NAME SOURCE`: the first word is the name",
+            "file": "`ingot create NAME Modelfile`: a Modelfile is a SOURCE",
+        },
+        "": {
+            **dict.fromkeys(("format", "output", "output-format"), "`--json` prints JSON"),
+            **dict.fromkeys(("silent", "no-progress"), "`--quiet`, or `--progress none`"),
+        },
+    }
+)
+"""What people type behind a command who know its peers, and what does that here; `""`: any."""
+
+
 def no_command(word: str, group: TyperGroup, ctx: typer.Context) -> UsageError:
     """Return the error for a word that is not a command."""
     told = PEERS.get(word.lower(), "").replace("{store}", _store())
@@ -148,8 +171,12 @@ def _no_option(
 ) -> UsageError:
     # Without the dashes, in which all of them agree.
     known = [opt[2:] for one in _options(command) for opt in one.opts if opt[:2] == "--"]
-    near = meant(option[2:], [*known, "help"]) if option.startswith("--") else None
+    word = option[2:] if option.startswith("--") else ""
+    begun = [one for one in known if word and one.startswith(word)]
+    near = begun[0] if len(begun) == 1 else meant(word, [*known, "help"], _ALIKE)
     hint = f"Did you mean `--{near}`?" if near is not None else None
+    for of in ("", command.name or ""):
+        hint = PEERS_OPTIONS.get(of, {}).get(word) or hint
     message = f"`{ctx.command_path}` has no option `{printable(option)}`"
     return _usage(message, ctx, hint)
 

@@ -106,8 +106,8 @@ class Store:
 
     @property
     def exists(self) -> bool:
-        """Whether there is anything at the root."""
-        return self.fs.status(self.layout.root) is not None
+        """Whether there is something of a store at the root; an empty directory is none."""
+        return any(self.fs.status(path) is not None for path in self._parts())
 
     def foreign_entry(self) -> str | None:
         """Return the name of something that keeps the root from being a store, or None.
@@ -118,7 +118,7 @@ class Store:
         layout, found = self.layout, dict(self.fs.entries(self.layout.root))
         if layout.version.name in found or found.get(layout.manifests.name) is Kind.DIRECTORY:
             return None
-        ours = {path.name for path in layout.directories} | {layout.memo.name, _OF_A_DISK}
+        ours = {path.name for path in self._parts()} | {_OF_A_DISK}
         # `.DS_Store` and the like come by themselves.
         others = (name for name in found if name not in ours and not name.startswith("."))
         return min(others, default=None)
@@ -206,6 +206,10 @@ class Store:
         if self.fs.is_shared:
             with contextlib.suppress(OSError):  # there is none, or it is another's
                 os.chmod(self.layout.memo, 0o660)
+
+    def _parts(self) -> tuple[Path, ...]:
+        # VERSION first, which nearly every store has.
+        return (self.layout.version, *self.layout.directories, self.layout.memo)
 
     def _mkdir(self, directory: Path, mode: int) -> None:
         with contextlib.suppress(FileExistsError):  # another process was first

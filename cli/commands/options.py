@@ -105,11 +105,13 @@ def existing_store(root: str | None) -> Store:
     """
     store = open_store(root)
     place = printable(str(store.layout.root), 1000)
-    if not store.exists:
+    if not store.layout.root.exists():
         raise NotFoundError(f"there is no store at `{place}`", code="E_NO_STORE")
     if name := store.foreign_entry():
         message = f"`{place}` is not a store: it has `{printable(name)}`, and no VERSION"
         raise NotFoundError(message, code="E_NO_STORE")
+    if not store.exists:  # a disk that is not mounted, perhaps
+        raise NotFoundError(f"`{place}` is not a store: it is empty", code="E_NO_STORE")
     return store
 
 

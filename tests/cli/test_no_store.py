@@ -58,15 +58,31 @@ def test_a_directory_of_something_else_becomes_a_store_only_on_demand(store):
     run("create", "n", LLAMA, store=store).succeeded()
 
 
+@pytest.mark.parametrize("words", READING, ids=" ".join)
+def test_an_empty_directory_is_not_a_store(store, words):
+    """As where a cache of CI was not mounted: `verify` must not find it good."""
+    store.mkdir()
+
+    assert f"`{store}` is not a store: it is empty" in fails(words, store)["message"]
+    assert list(store.iterdir()) == []
+
+
 @pytest.mark.parametrize(
-    "names", [(), ("lost+found",), (".DS_Store",), ("blobs", "manifests"), ("blobs", "tmp")]
+    ("names", "is_store"),
+    [
+        ((), False),
+        (("lost+found",), False),
+        ((".DS_Store",), False),
+        (("blobs", "manifests"), True),
+        (("blobs", "tmp"), True),
+    ],
 )
-def test_what_may_become_a_store(store, names):
+def test_what_may_become_a_store(store, names, is_store):
     store.mkdir()
     for name in names:
         (store / name).mkdir()
 
-    run("list", store=store).succeeded()
+    assert run("list", store=store).code == (0 if is_store else 9)
     run("create", "m", LLAMA, store=store).succeeded()
     assert (store / "VERSION").exists()
 
