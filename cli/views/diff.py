@@ -59,13 +59,13 @@ def diff_lines(
 def _differences(found: Difference, most: int, *, verbose: bool) -> Iterator[str]:
     changed = found.of(*MOVED)
     yield from _section("ROLE", by_role(found), types=True)
-    there = {one.layer for one in changed}
+    there = {one.layer for one in found.tensors if one.kind is not Kind.SAME}
     layers = by_layer(found)
     if len(layers) > 1 and there - {""}:
         yield from _section("LAYER", [row for row in layers if row[0] in there], types=False)
     yield from _changed(sorted(changed, key=_how_far), most)
     for title, kind in (
-        ("IN BOTH, WITH OTHER SHAPES", Kind.RESHAPED),
+        ("IN BOTH, IN ANOTHER SHAPE", Kind.RESHAPED),
         ("ONLY IN A", Kind.REMOVED),
         ("ONLY IN B", Kind.ADDED),
     ):
@@ -85,13 +85,16 @@ def record_line(found: Recorded) -> str:
 def _section(title: str, groups: Groups, *, types: bool) -> Iterator[str]:
     rows = [(name, members, moved(members)) for name, members in groups]
     most = max((group.far or 0.0 for *_, group in rows), default=0.0)
-    head = (title, "TENSORS", *(("A", "B") if types else ()), "CHANGED", "BY", "")
+    head = (title, "TENSORS", *(("A", "B") if types else ()), "DIFFER", "BY", "")
     lines: list[tuple[str, ...]] = [head]
     for name, members, group in rows:
         here = (_types(members, of_a), _types(members, of_b)) if types else ()
+        # Of another shape, or on one side alone: how far these are apart has no measure.
+        alone = sum(one.kind in (Kind.RESHAPED, Kind.REMOVED, Kind.ADDED) for one in members)
         far = "" if group.far is None else _percent(group.far)
         length = bar(group.far / most, _BAR) if group.far and most else ""
-        lines.append((name, str(len(members)), *here, str(group.changed or "-"), far, length))
+        differ = str(group.changed + alone or "-")
+        lines.append((name, str(len(members)), *here, differ, far, length))
     yield ""
     last = len(head)
     yield from table(
@@ -163,13 +166,13 @@ def _documents(documents: Sequence[DocumentDifference], *, verbose: bool) -> Ite
         shown = one.entries if verbose else one.entries[:_KEYS]
         rows += [(f"  {entry.key}", _entry(entry)) for entry in shown]
         if len(one.entries) > len(shown):
-            rows.append((f"  and {count(len(one.entries) - len(shown), 'key')} more", ""))
+            rows.append((f"  and {len(one.entries) - len(shown)} more", ""))
     yield from table(rows, cut=(1, 0))
 
 
 def _verdict(found: Difference) -> str:
     if found.is_empty:
-        unread = f", {found.unread:,} of them the same bytes" if found.unread else ""
+        unread = f", {found.unread:,} of them byte for byte" if found.unread else ""
         return f"equal: {count(len(found.tensors), 'tensor')}{unread}, and everything else"
     said = [
         f"{len(found.of(kind)):,} {word}"

@@ -81,11 +81,20 @@ def test_a_quantized_model_says_what_it_lost(both):
     assert any(one.endswith("0%") for one in shares)
 
 
+def test_what_has_no_counterpart_is_counted_as_different(store):
+    lines = run("diff", LLAMA, MODELS / "tiny-moe", store=store).stdout.splitlines()
+
+    (row,) = (line.split() for line in lines if line.startswith("attention "))
+    assert row == ["attention", "14", "BF16", "49", "KB", "F16", "12", "KB", "14"]
+    (row,) = (line.split() for line in lines if line.startswith("model.layers.0 "))
+    assert row[1:3] == ["12", "12"]
+
+
 def test_a_fine_tune_says_which_layers_moved(filled, tmp_path):
     text = changed("kept", tuned(tmp_path / "tuned"), store=filled).stdout
 
     assert "tensors: 20 the same, 1 changed; 1 difference beside the weights" in text
-    assert "model.layers.1          9          1    100%    ████████████████" in text
+    assert "model.layers.1          9         1    100%    ████████████████" in text
     assert "model.layers.0 " not in text
     assert "rope_theta          10000.0 -> 500000.0" in text
 
