@@ -17,6 +17,8 @@ _RED: Final = "\x1b[31m"
 _CYAN: Final = "\x1b[36m"
 _RESET: Final = "\x1b[0m"
 _LONGEST_MESSAGE: Final = 4000
+_IN_ASCII: Final = str.maketrans("█▉▊▋▌▍▎▏▁▂▃▄▅▆▇░│├└─…", "#####   _.:-=+*.||`-~")
+"""Of bars, histograms, trees and what is cut."""
 
 
 class Picture(Protocol):
@@ -91,7 +93,10 @@ def talk(line: str) -> None:
 def warn(message: str) -> None:
     """Print a warning on stderr."""
     if sys.stderr is not None and not wants_json():
-        _to_stderr(f"warning: {printable(message, _LONGEST_MESSAGE)}")
+        from cli.views.table import fitted
+
+        lines = [f"warning: {printable(message, _LONGEST_MESSAGE)}"]
+        _to_stderr("\n".join(fitted(lines, sys.stderr)))
 
 
 def report(error: IngotError) -> None:
@@ -169,6 +174,11 @@ def _hidden() -> contextlib.AbstractContextManager[None]:
 
 
 def _encodable(line: str, stream: TextIO) -> str:
-    # A terminal of another encoding gets escapes instead of a traceback.
     encoding = stream.encoding or "utf-8"
+    try:
+        line.encode(encoding)
+    except UnicodeEncodeError:
+        # What pictures are made of has a counterpart; of the rest a terminal of another
+        # encoding gets escapes instead of a traceback.
+        line = line.translate(_IN_ASCII)
     return line.encode(encoding, "backslashreplace").decode(encoding)

@@ -33,8 +33,8 @@ def lines(store: Store, model: Description, *, verbose: bool, by_size: bool) -> 
         yield from _section("Components", table(_shares(model.components), 4, right=(1, 2)))
     yield from _section("Capabilities", _texts((word,) for word in abilities_of(model)))
     yield from _section("Storage", facts(_storage(model), 4))
-    yield from _section("Template", _texts(template_rows(store, model)))
-    yield from _section("Parameters", _texts(parameter_rows(store, model)))
+    yield from _section("Template", _told(template_rows(store, model)))
+    yield from _section("Parameters", _told(parameter_rows(store, model)))
     for title, media_type in (
         ("System", MediaType.SYSTEM),
         ("License", MediaType.LICENSE),
@@ -147,6 +147,18 @@ def _files(model: Description) -> list[tuple[str, ...]]:
 def _texts(rows: Iterable[tuple[str, ...]]) -> list[str]:
     """Return rows of one cell, each cut where the terminal ends."""
     return [line for row in rows for line in table([row], 4)]
+
+
+def _told(rows: Iterable[tuple[str, ...]]) -> list[str]:
+    """Return sentences, which go on in the next line, and below each what is cut: excerpts."""
+    room = (terminal_width() or 1000) - 4
+    lines: list[str] = []
+    for (text,) in rows:
+        if text.startswith(" "):
+            lines += table([(text,)], 4)
+        else:
+            lines += (f"    {line}" for line in wrapped(printable(text, 1000), room))
+    return lines
 
 
 def _section(title: str, found: Sequence[str]) -> list[str]:

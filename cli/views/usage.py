@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from cli.views.gc import gc_document
-from cli.views.table import facts, table, terminal_width
+from cli.views.table import facts, table
 from store import Store
 from store.sharing import Partner
 from store.text import count, size
@@ -16,21 +16,12 @@ from store.usage import ModelUsage, Usage
 _BAR: Final = 20
 _NAMED: Final = 3
 """Names that are given of those that a model shares blobs with, where there is room."""
-_WIDE: Final = 120
 
 
 def usage_lines(store: Store, usage: Usage, kernels: tuple[Path, int] | None) -> Iterator[str]:
     """Yield the lines that `df` prints."""
     if usage.models:
-        largest = max(model.apparent for model in usage.models)
-        rows = [("NAME", "SIZE", "OWN", "SHARED", "", "SHARED WITH")]
-        by_size = sorted(usage.models, key=lambda one: (-one.apparent, str(one.stored.name)))
-        for model in by_size:
-            own, shared = model.sharing.own, model.sharing.shared
-            numbers = size(model.apparent), size(own), size(shared)
-            picture = _picture(model, largest)
-            rows.append((str(model.stored.name), *numbers, picture, _partners(model)))
-        lines = table(rows, right=(1, 2, 3), spare=(4,), cut=(5, 0))
+        lines = _models(usage.models)
         yield from lines
         yield ""
         if any("█" in line or "░" in line for line in lines):  # there was room for bars
@@ -39,18 +30,32 @@ def usage_lines(store: Store, usage: Usage, kernels: tuple[Path, int] | None) ->
     yield from facts(_totals(store, usage, kernels), 0)
 
 
+def _models(models: Sequence[ModelUsage]) -> list[str]:
+    """Return the table of the models, which names as many partners of each as fit."""
+    largest = max(model.apparent for model in models)
+    lines: list[str] = []
+    for most in range(_NAMED, -1, -1):
+        rows = [("NAME", "SIZE", "OWN", "SHARED", "", "SHARED WITH")]
+        for model in sorted(models, key=lambda one: (-one.apparent, str(one.stored.name))):
+            own, shared = model.sharing.own, model.sharing.shared
+            numbers = size(model.apparent), size(own), size(shared)
+            partners = _names(model.sharing.partners, most)
+            rows.append((str(model.stored.name), *numbers, _picture(model, largest), partners))
+        lines = table(rows, right=(1, 2, 3), spare=(4,), cut=(5, 0))
+        if all(line.endswith(row[-1]) for line, row in zip(lines, rows, strict=True)):
+            break
+    return lines
+
+
 def _picture(model: ModelUsage, largest: int) -> str:
     full = round(_BAR * model.apparent / max(largest, 1))
     own = round(full * model.sharing.own / max(model.apparent, 1))
     return "█" * own + "░" * (full - own)
 
 
-def _partners(model: ModelUsage) -> str:
-    partners = model.sharing.partners
-    return _names(partners, _NAMED if (terminal_width() or _WIDE) >= _WIDE else 1)
-
-
 def _names(partners: Sequence[Partner], most: int = _NAMED) -> str:
+    if partners and not most:
+        return count(len(partners), "model")
     named = [f"{one.name} ({size(one.nbytes)})" for one in partners[:most]]
     if len(partners) > most:
         named.append(f"{len(partners) - most} more")
@@ -68,7 +73,7 @@ def _totals(
     yield "models", f"{models}, {size(usage.nbytes)} in {count(usage.blobs, 'blob')}{saves}"
     if free.blobs:
         blobs = count(len(free.blobs), "blob")
-        were = f", of {_names(usage.owners)} before" if usage.owners else ""
+        were = f"; they were of {_names(usage.owners)}" if usage.owners else ""
         yield "unnamed", f"{size(usage.unnamed)} in {blobs} that no model names{were}"
     for writer in free.unfinished:
         going = f", {size(writer.pinned_bytes)} of finished blobs" if writer.blobs else ""

@@ -80,6 +80,21 @@ def test_it_fits_the_terminal(filled, columns):
     assert "kept:latest" in shown
 
 
+def test_a_partner_is_named_whole_or_counted(filled):
+    for number in range(4):
+        run("cp", "kept", f"kept:copy-{number}", store=filled).succeeded()
+
+    def partners(columns):
+        shown = run("df", store=filled, COLUMNS=str(columns)).succeeded().stdout
+        (row,) = (line for line in shown.splitlines() if line.startswith("kept:latest "))
+        return row
+
+    assert partners(60).endswith("  5 models")
+    assert ", 4 more" in partners(100)
+    assert ", 2 more" in partners(200)
+    assert "…" not in partners(60) + partners(100) + partners(200)
+
+
 def test_gc_says_whose_the_blobs_were(filled):
     run("create", "small", MODELS / "tiny-llama", "-q", "int4", store=filled).succeeded()
     run("create", "small", MODELS / "tiny-llama", "-q", "int8", store=filled).succeeded()

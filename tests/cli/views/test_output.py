@@ -130,6 +130,20 @@ def test_a_terminal_of_another_encoding_gets_escapes(store, tmp_path, encoding):
     assert all(name in text for name in shown)
 
 
+def test_pictures_of_another_encoding_are_made_of_ascii(filled):
+    env = environment(filled, PYTHONIOENCODING="ascii", COLUMNS="100")
+
+    shown = [
+        subprocess.run(argv(*words), env=env, capture_output=True, check=True).stdout.decode()
+        for words in (("show", "kept", "--tree"), ("df",), ("show", "kept", "--tensor", "*q_*"))
+    ]
+
+    assert not any("\\u" in text for text in shown)
+    assert "|- layer" in shown[0]
+    assert "####" in shown[0]
+    assert "# own: " in shown[1]
+
+
 def test_the_document_is_ascii(store, tmp_path):
     run("create", "m", model(tmp_path / "m", {"\u91cd": ("U8", (1,))}), store=store)
 

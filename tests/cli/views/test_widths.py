@@ -9,13 +9,23 @@ import pytest
 
 from cli.views.table import width_of
 from tests.cli.runner import run
-from tests.importer.builders import model
+from tests.importer.builders import MODELS, model
 
 LONG = f"the-team-with-a-long-name/{'a-model-of-many-words-' * 3}7b:{'quantized-' * 3}int4"
 WIDE = "编码器.层.0.自注意力.查询与键值的投影矩阵以及非常长的名字.weight"
 ACCENTS = "encodeur.couche.0." + "é" * 30 + "." + "e\u0301" * 40 + ".weight"
 WORDS = f"model.layers.0.mlp.{'a_projection_of_many_words_' * 6}weight"
 MATRICES = (WIDE, ACCENTS, WORDS, "model.layers.0.self_attn.q_proj.weight")
+
+
+def test_a_sentence_goes_on_in_the_next_line(tmp_path):
+    shown = run("create", "m", MODELS / "tiny-moe", "-q", "int4", store=tmp_path, COLUMNS="60")
+    told = [line for line in shown.stderr.splitlines() if not line.startswith("next: ")]
+    assert max(map(len, told)) <= 60
+    assert "`model.layers.0.mlp.down_proj.weight` [64, 32]" in " ".join(shown.stderr.split())
+
+    shown = run("show", "m", store=tmp_path, COLUMNS="60").succeeded().stdout
+    assert "Ollama uses its renderer `glm-4.7` instead" in " ".join(shown.split())
 
 
 def weights(scale):
