@@ -117,9 +117,12 @@ def _record(plan: Plan, facts: Classification) -> dict[str, Json]:
         record["architecture"] = facts.architecture
     if facts.scheme is not None:
         record["prequantized"] = facts.scheme
-        used = (source for tensor in plan.tensors for source in tensor.sources)
-        # Rules other than "keep" are about tensors, also where all of these stayed arrays.
-        if not plan.recipe.is_plain or not all(source.is_plain for source in used):
+        used = [source for tensor in plan.tensors for source in tensor.sources]
+        places = {(one.arrays[0].extent, one.shape) for one in used if one.nbytes}
+        # Rules other than "keep" are about tensors, also where all of these stayed arrays; so
+        # are ties: a scale that two weights share is an array of each.
+        are_tied = len(places) < sum(one.nbytes > 0 for one in used)
+        if not plan.recipe.is_plain or not all(one.is_plain for one in used) or are_tied:
             record["joined"] = True  # comparing and rebuilding make the same tensors
     if plan.inventory.is_apart:
         record["unpacked"] = True  # likewise

@@ -57,6 +57,7 @@ class Contents(NamedTuple):
             programs load so; else None.
         joined: weights that the files themselves say are several of the tensors, under
             `Scheme.join`'s rules; but arrays may be part of several of them.
+        may_tie: whether one array may be there under several names.
     """
 
     files: tuple[SourceFile, ...]
@@ -66,6 +67,7 @@ class Contents(NamedTuple):
     headers: Mapping[str, Header] = NOTHING
     whole: WholeModel | None = None
     joined: tuple[SourceTensor, ...] = ()
+    may_tie: bool = False
 
 
 class SourceFormat(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -19,6 +20,7 @@ from importer.sources.selection import choose
 from importer.sources.several import check_one_model
 from importer.sources.shards import check_shards
 from importer.sources.tensor import SourceTensor
+from importer.sources.ties import without_ties
 from importer.sources.tree import Origin, Tree, read_tree
 from importer.sources.whole import WholeModel
 from store import Digest, Layer
@@ -189,10 +191,8 @@ def of_contents(
         as_arrays: as in `read_inventory`, and `apart`.
     """
     parts = {directory: part.tensors for directory, part in contents.items()}
-    metadata = {
-        path: said for part in contents.values() for path, said in part.metadata.items()
-    }
-    weights = [file for part in contents.values() for file in part.files]
+    weights = chain.from_iterable(part.files for part in contents.values())
+    metadata = dict(chain.from_iterable(part.metadata.items() for part in contents.values()))
     could_be_whole = contents[""].whole if contents.keys() == {""} else None
     whole = None if apart or (could_be_whole and could_be_whole.why_apart) else could_be_whole
     if whole is None and could_be_whole is not None and could_be_whole.why_whole:
@@ -214,6 +214,7 @@ def of_contents(
         made = join(parts, configs, metadata, known, as_arrays=as_arrays)
         if not as_arrays:
             check_read(made)
+    made = without_ties(made, contents.values())
     return Inventory(
         root=tree.root,
         tensors=made.tensors,
@@ -268,10 +269,10 @@ def _fallen_back(
 
 
 def _unread(file: SourceFile) -> UnsupportedError:
-    """Return the error for a single file, which says what the file is."""
+    """Return the error for a single file, which says what it is."""
     with opened(file) as descriptor:
-        what = content_of(read_bytes(file, descriptor, 0, min(HEAD_BYTES, file.size)))
-    is_what = what or "not in a format that ingot knows"
+        head = read_bytes(file, descriptor, 0, min(HEAD_BYTES, file.size))
+    is_what = content_of(head) or "not in a format that ingot knows"
     by_name = f" ({file.role.unread} by its name)" if file.role.unread else ""
     return UnsupportedError(
         f"`{printable(file.name)}` is {is_what}{by_name}, expected a file of weights",

@@ -13,7 +13,6 @@ from importer.sources.naming import Naming, WeightsName
 from importer.sources.schemes.contents import is_needed
 from importer.sources.tensor import SourceTensor, StoredArray
 from store.errors import UnsupportedError
-from store.text import count
 
 if TYPE_CHECKING:
     from importer.formats.pytorch.checkpoint import Place
@@ -32,7 +31,6 @@ _NOT_WEIGHTS: Final = (
 """Starts of names of other files with these endings: of a training run, of other programs."""
 _NOT_OURS: Final = ".ckpt.bin"
 _OTHERS_DIRECTORY: Final = ".mlpackage/"
-_NAMED: Final = 5
 
 
 class PyTorch:
@@ -70,11 +68,10 @@ class PyTorch:
     def read(
         self, selection: Selection, files: Mapping[str, SourceFile], component: str
     ) -> Contents:
-        """Read the pickles of the selected files; of tied tensors only the first is given."""
+        """Read the pickles of the selected files."""
         notes: list[str] = []
         contents = read_sharded(selection, files, lambda file: _read(file, component, notes))
-        tensors, tied = _without_ties(contents.tensors)
-        return contents._replace(tensors=tensors, notes=(*contents.notes, *notes, *tied))
+        return contents._replace(notes=(*contents.notes, *notes), may_tie=True)
 
     def cross_check(self, file: SourceFile, names: AbstractSet[str]) -> None:
         """Do nothing: the other reader is PyTorch, which runs what it reads."""
@@ -122,24 +119,3 @@ def _tensor(
     array = array._replace(shape=(tensor.extent,))
     plain = SourceTensor.plain(array, component)
     return plain._replace(shape=shape, decoder=decoder)
-
-
-def _without_ties(
-    tensors: tuple[SourceTensor, ...],
-) -> tuple[tuple[SourceTensor, ...], list[str]]:
-    """Return the tensors without those that are another one under a second name, and say so."""
-    kept: dict[object, SourceTensor] = {}
-    tied: list[str] = []
-    for tensor in tensors:
-        array = tensor.arrays[0]
-        # What has no bytes has no place, either.
-        place = (array.file.path, array.offset, tensor.shape, tensor.decoder)
-        first = kept.setdefault(place if array.nbytes else tensor.name, tensor)
-        if first is not tensor:
-            tied.append(f"`{tensor.name}` is `{first.name}`")
-    if not tied:
-        return tensors, []
-    more = f" and {len(tied) - _NAMED} more" if len(tied) > _NAMED else ""
-    verb = "is" if len(tied) == 1 else "are"
-    told = f"{count(len(tied), 'tied tensor')} {verb} stored once"
-    return tuple(kept.values()), [f"{told}: {', '.join(tied[:_NAMED])}{more}"]

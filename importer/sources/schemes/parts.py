@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from importer.codecs.plain import Plain
 from importer.codecs.registry import stored_type
 from importer.sources.file import opened, read_bytes
 from importer.sources.tensor import SourceTensor
@@ -86,6 +87,43 @@ class Parts:
         return [tensor for tensor in found if tensor is not None]
 
 
+def check_in_order(stored: Iterable[SourceTensor], made: Iterable[SourceTensor]) -> None:
+    """Make sure that the parts of quantized weights have their elements one after the other.
+
+    Decoders of quantized weights read their parts in that order: of a transposed view in
+    PyTorch's files, or of varints in ONNX, they would make other values without an error.
+
+    Args:
+        stored: every array, and the weights that a container joined.
+        made: what schemes made of them.
+
+    Raises:
+        UnsupportedError: a part is a view, or is spelled in another way.
+    """
+    out_of_order = {one.arrays[0].name: one for one in stored if _is_out_of_order(one)}
+    if not out_of_order:
+        return
+    kept = {one.name: one for one in stored}
+    for tensor in made:
+        for array in tensor.arrays if kept.get(tensor.name) != tensor else ():
+            if part := out_of_order.get((array.whole or array).name):
+                _out_of_order(part)
+
+
+def _is_out_of_order(tensor: SourceTensor) -> bool:
+    return len(tensor.arrays) == 1 and tensor.is_plain and type(tensor.decoder) is not Plain
+
+
+def _out_of_order(part: SourceTensor) -> NoReturn:
+    raise UnsupportedError(
+        f"`{part.file.path}`: `{printable(part.name)}` {list(part.shape)} belongs to a "
+        "quantized weight, and its elements do not stand there one after the other, as they "
+        "do not in a transposed or repeated view",
+        code="E_QUANT_FORMAT",
+        hint="Save a contiguous copy of it, as `tensor.contiguous()` gives it, or raw data",
+    )
+
+
 def read_small(tensors: Iterable[SourceTensor]) -> dict[str, bytes]:
     """Return the bytes of some plain arrays, which are numbers that stand beside weights.
 
@@ -93,6 +131,7 @@ def read_small(tensors: Iterable[SourceTensor]) -> dict[str, bytes]:
 
     Raises:
         InputError: a file changed, or ends before that.
+        UnsupportedError: an array does not have its elements one after the other.
     """
     found: dict[str, bytes] = {}
     by_file: dict[str, list[SourceTensor]] = {}
@@ -101,6 +140,8 @@ def read_small(tensors: Iterable[SourceTensor]) -> dict[str, bytes]:
     for these in by_file.values():
         with opened(these[0].file) as descriptor:
             for tensor in these:
+                if _is_out_of_order(tensor):
+                    _out_of_order(tensor)
                 begin, nbytes = tensor.arrays[0].offset, tensor.arrays[0].nbytes
                 found[tensor.name] = read_bytes(tensor.file, descriptor, begin, begin + nbytes)
     return found

@@ -122,7 +122,11 @@ def join_tensors(
         parts = {array.name for tensor in joined for array in tensor.arrays}
         others = (tensor for tensor in tensors if tensor.arrays[0].name not in parts)
         tensors = (*others, *joined)
-    tensors = join_ours(tensors, metadata)
+    made = join_ours(tensors, metadata)
     for scheme in SCHEMES.values():
-        tensors = tuple(scheme.join(tensors, config))
-    return tensors
+        made = tuple(scheme.join(made, config))
+    if made is not tensors:
+        from importer.sources.schemes.parts import check_in_order  # noqa: PLC0415 - as the schemes'
+
+        check_in_order(tensors, made)
+    return made
