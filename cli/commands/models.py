@@ -36,7 +36,7 @@ def list_models(
         bool, typer.Option("--history", help="List former versions, which are kept until gc.")
     ] = False,
     names: Annotated[
-        bool, typer.Option("--names", help="Print only the names, one in a line.")
+        bool, typer.Option("--names", help="Print only the names, one per line.")
     ] = False,
     sort: Annotated[
         ModelSort,

@@ -25,9 +25,9 @@ def facts_of(store: Store, model: Description) -> Iterator[tuple[str, str]]:
     yield "parameters", _parameters(model)
     yield from _dimensions(dimensions_of(model.source))
     if model.context_length is not None:
-        yield "context length", str(model.context_length)
+        yield "context length", f"{model.context_length:,}"
     if model.embedding_length is not None:
-        yield "embedding length", str(model.embedding_length)
+        yield "embedding length", f"{model.embedding_length:,}"
     yield "quantization", _quantization(model)
     if model.parameters:
         yield "bits per weight", f"{8 * model.weight_bytes / model.parameters:.2f}"
@@ -53,7 +53,7 @@ def _dimensions(found: Dimensions) -> Iterator[tuple[str, str]]:
     if found.layers is not None:
         yield "layers", f"{found.layers:,}"
     if found.heads is not None:
-        kv_heads = f", {found.kv_heads:,} of keys and values" if found.kv_heads else ""
+        kv_heads = f", {found.kv_heads:,} for keys and values" if found.kv_heads else ""
         yield "heads", f"{found.heads:,}{kv_heads}"
     if found.experts is not None:
         used = f", {found.experts_used:,} for each token" if found.experts_used else ""
@@ -153,7 +153,9 @@ def _quality(store: Store, model: Description) -> str | None:
     total = Deviation.total(deviation for deviation, _ in known)
     worst, name = min(known, key=lambda pair: pair[0].sqnr)
     suspicious = sum(suspicion_of(one) is not None for one in found)
-    warning = f", {suspicious:,} of {len(found):,} tensors suspicious" if suspicious else ""
+    warning = (
+        f", {suspicious:,} of {count(len(found), 'tensor')} suspicious" if suspicious else ""
+    )
     return f"{total.sqnr:.1f} dB, worst {worst.sqnr:.1f} dB of {name}{warning}"
 
 

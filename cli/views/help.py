@@ -45,7 +45,9 @@ ENVIRONMENT: Final = MappingProxyType(
         "INGOT_ALLOW_UNSAFE_STORE": "1: write to a store that others can write to, too",
         "NO_COLOR": "not empty: no colours",
         "XDG_CACHE_HOME": "where compiled kernels are kept; ~/.cache",
-        "HF_TOKEN, HF_ENDPOINT, HF_HOME, HF_HUB_OFFLINE": "of the Hugging Face Hub",
+        "COLUMNS": "how wide tables may be; the terminal's width",
+        "HF_TOKEN, HF_ENDPOINT, HF_HOME, HF_HUB_CACHE, HF_HUB_OFFLINE": "of the Hugging "
+        "Face Hub",
     }
 )
 

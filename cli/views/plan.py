@@ -252,7 +252,9 @@ def _new_bytes(growth: Growth) -> str:
     sizes = growth.sizes
     if not sizes:
         return "writes no new blob: all are in the store"
-    have = f"; {growth.blobs - len(sizes):,} of {count(growth.blobs, 'blob')} are in the store"
+    known = growth.blobs - len(sizes)
+    verb = "is" if known == 1 else "are"
+    have = f"; {known:,} of {count(growth.blobs, 'blob')} {verb} in the store"
     there = have if len(sizes) < growth.blobs else ""
     nbytes = sum(sizes)
     rounded = f" ({size(nbytes)})" if nbytes >= _ROUNDED else ""

@@ -16,7 +16,7 @@ from importer.codecs.metrics import Deviation
 from importer.models.quality import Quality, sums_of
 from importer.models.suspicion import Suspicion, suspicion_of
 from store.tensorfile import elements
-from store.text import printable
+from store.text import count, printable
 
 _FULL_DB: Final = 60.0
 """Of the bar: what 8 bits reach on weights of one size is 45 to 50."""
@@ -76,10 +76,10 @@ def suspicion_lines(found: Sequence[Quality]) -> Iterator[str]:
     """Yield which tensors lost more than is usual, and the rule that would help each."""
     suspicions = [one for one in map(suspicion_of, found) if one is not None]
     if not suspicions:
-        yield f"none of {len(found):,} tensors is suspicious"
+        yield f"none of {count(len(found), 'tensor')} is suspicious"
         return
     verb = "is" if len(suspicions) == 1 else "are"
-    yield f"{len(suspicions):,} of {len(found):,} tensors {verb} suspicious:"
+    yield f"{len(suspicions):,} of {count(len(found), 'tensor')} {verb} suspicious:"
     suspicions.sort(key=lambda one: _sqnr(one.quality))
     for one in suspicions[:_TOLD]:
         name, why = printable(one.quality.name, _LONGEST), "; ".join(one.reasons)

@@ -45,7 +45,7 @@ def test_the_facts_of_a_model(shown_store):
     found = facts(run("show", "moe", store=shown_store).succeeded().stdout)
 
     assert found["layers"] == "2"
-    assert found["heads"] == "2, 1 of keys and values"
+    assert found["heads"] == "2, 1 for keys and values"
     assert found["experts"] == "11, 2 for each token"
     assert found["vocabulary"] == "64"
     assert found["recipe"] == "default for int4"
