@@ -21,9 +21,9 @@ from importer.events import (
     Moved,
     Moving,
     Planned,
+    Published,
     Received,
     Sampling,
-    Scanned,
     Verified,
     Wrote,
 )
@@ -68,6 +68,7 @@ class State:
         nbytes_done: of these.
         name: of what was worked on last.
         model: which of several, such as `2/5`, or empty.
+        has_published: whether a name was set: of several models, one is made.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class State:
         self.noun = "blob"
         self.nbytes = self.nbytes_done = 0
         self.name = self.model = ""
+        self.has_published = False
         self._clock = clock
         self._started = clock()
         self._is_compiling = False
@@ -141,8 +143,6 @@ class State:
                 self._moved(name, nbytes, is_new=is_new)
             case Fetched():
                 self._enter(READING)
-            case Scanned():
-                self._enter(WRITING if WRITING in self.phases else self.phase)
             case Planned(blobs, nbytes, _, what):
                 self._enter(WRITING, blobs, nbytes, what)
             case Compiling():
@@ -168,6 +168,8 @@ class State:
             case Evaluated(nbytes, total):
                 self._enter_once(EVALUATING, total)
                 self._moved("", nbytes)
+            case Published():
+                self.has_published = True
             case _:
                 pass
 
