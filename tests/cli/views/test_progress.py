@@ -439,6 +439,7 @@ def test_the_picture_counts_the_seconds_of_a_phase_that_reports_nothing(monkeypa
         ("export", "m", "{out}", "--to", "hf"),
         ("create", "n", LLAMA),
         ("sync", "{list}"),
+        ("cp", "m", "--to", "{out}"),
     ],
 )
 def test_what_may_take_long_has_progress(store, tmp_path, words):
