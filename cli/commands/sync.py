@@ -65,7 +65,7 @@ def sync(
     from cli.commands.sources import find_model
     from cli.views.console import out, out_json, talk
     from cli.views.progress import listening
-    from cli.views.progress_state import FETCHING, READING, WRITING
+    from cli.views.progress_state import READING, WRITING
     from cli.views.sync import Remarks, sync_document, sync_lines
     from cli.views.table import fitted
     from importer.sync.sync import SyncOptions
@@ -78,7 +78,7 @@ def sync(
         raise UsageError(message, code="E_USAGE", hint="Leave one of them out")
     with (
         store_to_fill(store, may_init=init) as opened,
-        listening(progress, (FETCHING, READING, WRITING)) as listen,
+        listening(progress, (READING,) if dry_run else (READING, WRITING)) as listen,
     ):
         modes = locked, upgrade, prune, dry_run
         limits = threads(jobs), memory(max_memory)

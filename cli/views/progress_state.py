@@ -54,12 +54,15 @@ LOADING: Final = "loading"
 COPYING: Final = "copying"
 COLLECTING: Final = "collecting"
 
+_ORDER: Final = (FETCHING, PULLING, READING, SAMPLING, WRITING, MEASURING, EVALUATING)
+"""Phases that may not be foreseen: what a list of models needs is known model by model."""
+
 
 class State:
     """What a picture of the progress shows.
 
     Attributes:
-        phases: that this command has, in order.
+        phases: that this command has, in order; one that was not foreseen comes with its event.
         phase: the one that it is in.
         items: blobs or files of the phase, 0 where they are not counted.
         items_done: of these.
@@ -75,7 +78,8 @@ class State:
         self, phases: Sequence[str], clock: Callable[[], float] = time.monotonic
     ) -> None:
         """Begin in the first phase."""
-        self.phases: Final = tuple(phases)
+        self._foreseen: Final = tuple(phases)
+        self.phases = self._foreseen
         self.phase = self.phases[0] if self.phases else ""
         self.items = self.items_done = 0
         self.noun = "blob"
@@ -91,7 +95,7 @@ class State:
     @property
     def step(self) -> int:
         """The number of the phase, from 1 on."""
-        return self.phases.index(self.phase) + 1 if self.phase in self.phases else 0
+        return self.phases.index(self.phase) + 1
 
     @property
     def seconds(self) -> float:
@@ -136,6 +140,7 @@ class State:
                 self._moved(name, nbytes, is_new=is_new)
             case ModelBegun(_, number, total):
                 self.model = f"{number}/{total}" if total > 1 else ""
+                self.phases = self._foreseen
                 self._enter(self.phases[0])
             case Fetching(_, _, files, nbytes):
                 self._enter(FETCHING, files, nbytes, "file")
@@ -174,6 +179,8 @@ class State:
                 pass
 
     def _enter(self, phase: str, items: int = 0, nbytes: int = 0, noun: str = "blob") -> None:
+        if phase not in self.phases:
+            self.phases = tuple(sorted((*self.phases, phase), key=_place))
         self.phase, self.items, self.nbytes, self.noun = phase, items, nbytes, noun
         self.items_done = self.nbytes_done = 0
         self.name = ""
@@ -196,3 +203,7 @@ class State:
         if is_new:
             self._made += nbytes
             self._seen.append((self._clock(), nbytes))
+
+
+def _place(phase: str) -> int:
+    return _ORDER.index(phase) if phase in _ORDER else len(_ORDER)
