@@ -183,13 +183,17 @@ def _left_out(reasons: Sequence[str], lister: str) -> Iterator[str]:
 
 
 def _tallied(result: ImportResult) -> Iterator[str]:
-    tallies = {outcome: result.tally(outcome) for outcome in CommitOutcome}
-    if not tallies[CommitOutcome.NEW][0]:
+    """Yield what became of blobs, as many as the plan had, and of documents."""
+    everything = (*result.written, *result.documents)
+    if not any(done.installed is CommitOutcome.NEW for done in everything):
         yield "wrote nothing new"
-    for outcome, (blobs, nbytes) in tallies.items():
-        if blobs:
-            verb = _VERBS.get(outcome, outcome)
-            yield f"{verb} {count(blobs, 'blob')} ({size(nbytes)})"
+    for outcome in CommitOutcome:
+        parts = []
+        for what, some in (("blob", result.written), ("document", result.documents)):
+            if sizes := [done.ref.size for done in some if done.installed is outcome]:
+                parts.append(f"{count(len(sizes), what)} ({size(sum(sizes))})")
+        if parts:
+            yield f"{_VERBS.get(outcome, outcome)} {' and '.join(parts)}"
 
 
 def _sizes(tensors: Sequence[Outcome]) -> str:

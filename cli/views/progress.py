@@ -237,14 +237,16 @@ def _tell(event: Event) -> None:  # noqa: C901, PLR0912 - one case for each even
             what = f"{printable(of)}: " if of else ""
             where = count(files, "file" if model is None else "blob")
             talk(f"scanned {what}{count(tensors, 'tensor')} in {where} ({size(nbytes)})")
-        case Planned(blobs, nbytes, present, what):
+        case Planned(blobs, nbytes, present, what, expected):
             if present:
                 talk(f"{present:,} of {count(blobs, 'blob')} already in the store")
             in_all = f" ({size(nbytes)})" if not present else ""
-            if present < blobs:
+            if left := blobs - present:
                 # Which of the blobs the store has is known only when each is made and hashed.
                 verb = "making" if what == _BLOB else "writing"
-                talk(f"{verb} {count(blobs - present, what)}{in_all}")
+                some = f", of which the store may have {expected:,}" if expected else ""
+                some = ", which the store may have" if expected == left else some
+                talk(f"{verb} {count(left, what)}{in_all}{some}")
         case Distributed(workers, threads):
             talk(f"using {count(workers, 'worker')} with {count(threads, 'thread')}")
         case Compiling():

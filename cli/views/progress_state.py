@@ -148,7 +148,7 @@ class State:
                 self._moved(name, nbytes, is_new=is_new)
             case Fetched():
                 self._enter(READING)
-            case Planned(blobs, nbytes, _, what):
+            case Planned(blobs, nbytes, _, what, _):
                 self._enter(WRITING, blobs, nbytes, what)
             case Compiling():
                 self.name = "compiling kernels, which are kept"
