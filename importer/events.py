@@ -109,12 +109,14 @@ class Planned(NamedTuple):
         nbytes: of all blobs.
         present: blobs that the store is known to have.
         what: is written: a blob of the store, or a file of an export.
+        expected: other blobs that it may have, as it has made their like.
     """
 
     blobs: int
     nbytes: int
     present: int
     what: str = "blob"
+    expected: int = 0
 
 
 class Distributed(NamedTuple):

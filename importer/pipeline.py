@@ -31,7 +31,7 @@ from importer.sources.classification import classify
 from importer.sources.cross_check import check_reference
 from importer.sources.inventory import Inventory, read_inventory, take_inventory
 from importer.sources.location import HubRepository, StoredModel
-from store import CommitOutcome, Digest, Layer, Manifest, MediaType, ModelName, Store
+from store import BlobRef, CommitOutcome, Digest, Layer, Manifest, MediaType, ModelName, Store
 from store.errors import UsageError
 from store.manifest import CONFIG_MEDIA_TYPE
 from store.origins import Origin
@@ -50,7 +50,9 @@ class ImportResult(NamedTuple):
     Attributes:
         digest: of the manifest.
         replaced: the digest that the name had before, or None.
-        written: every blob with what became of it.
+        written: the blob of each tensor and file with what became of it.
+        documents: what was made of the plan itself: the configuration, a report, what a
+            Modelfile says.
         quality: of the quantized tensors, where that was asked for.
     """
 
@@ -58,11 +60,13 @@ class ImportResult(NamedTuple):
     digest: Digest
     replaced: Digest | None
     written: tuple[Written, ...]
+    documents: tuple[Written, ...]
     quality: tuple[Quality, ...] = ()
 
     def tally(self, *outcomes: CommitOutcome) -> tuple[int, int]:
         """Count the distinct blobs that ended in one of `outcomes`, and their bytes."""
-        refs = {done.ref for done in self.written if done.installed in outcomes}
+        everything = (*self.written, *self.documents)
+        refs = {done.ref for done in everything if done.installed in outcomes}
         return len(refs), sum(ref.size for ref in refs)
 
 
@@ -157,7 +161,7 @@ def import_model(
         for job, ref in zip(jobs, known, strict=True)
         if ref is None and isinstance(job, FilePlan)
     )
-    listen(Planned(len(jobs), plan.nbytes, len(jobs) - len(sizes)))
+    listen(_outlook(plan, known, reuse))
     with telling_space(store, room), store.writing(request.name) as writer:
         if request.rehash:
             writer.distrust()
@@ -204,7 +208,14 @@ def import_model(
     store.memo.save()
     was = previous.digest if previous is not None else None
     listen(Published(digest, is_new=digest != was))
-    return ImportResult(request.name, digest, was, (*written, *made), quality)
+    return ImportResult(request.name, digest, was, tuple(written), tuple(made), quality)
+
+
+def _outlook(plan: Plan, known: Sequence[BlobRef | None], reuse: Reuse) -> Planned:
+    """Return how many blobs there are, how many are known, and how many may be there, too."""
+    left = [job for job, ref in zip(plan.jobs, known, strict=True) if ref is None]
+    expected = sum(reuse.expected(left))
+    return Planned(len(known), plan.nbytes, len(known) - len(left), expected=expected)
 
 
 def _with_attachments(plan: Plan, request: ImportRequest) -> Plan:

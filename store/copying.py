@@ -53,7 +53,31 @@ class Copied(NamedTuple):
     nbytes: int
 
 
-Tell = Callable[[BlobRef, How], None]
+class Told(NamedTuple):
+    """Who hears how far a copy is, from several threads.
+
+    Attributes:
+        moved: of some bytes of a blob that are copied, or hashed where nothing is to be copied.
+        came: of a blob that is there now, and how it came.
+    """
+
+    moved: Callable[[BlobRef, int], None] = lambda _, __: None
+    came: Callable[[BlobRef, How], None] = lambda _, __: None
+
+
+_UNHEARD: Final = Told()
+
+_Piece = Callable[[int], None]
+
+
+def _counting(ref: BlobRef, stop: Stop, told: Told) -> _Piece:
+    """Return what is called with each piece of a blob, and raises when all is given up."""
+
+    def moved(nbytes: int) -> None:
+        stop.check()
+        told.moved(ref, nbytes)
+
+    return moved
 
 
 class Copying(NamedTuple):
@@ -71,9 +95,7 @@ class Copying(NamedTuple):
     links: bool = False
     threads: int = 1
 
-    def copy(
-        self, stored: StoredManifest, name: ModelName, tell: Tell = lambda _, __: None
-    ) -> Copied:
+    def copy(self, stored: StoredManifest, name: ModelName, told: Told = _UNHEARD) -> Copied:
         """Give `name` in the target to a model of the source.
 
         Every blob is hashed where it arrives, before it gets its name.
@@ -90,22 +112,25 @@ class Copying(NamedTuple):
             for ref, is_there in reused(writer, self.target, refs):
                 if is_there:
                     ways[How.PRESENT] += 1
-                    tell(ref, How.PRESENT)
+                    told.came(ref, How.PRESENT)
                 else:
                     missing.append(ref)
-            done = each(lambda ref: self._bring(writer, ref, stop), missing, self.threads, stop)
-            for ref, how in zip(missing, done, strict=True):
-                ways[how] += 1
-                tell(ref, how)
+
+            def bring(ref: BlobRef) -> How:
+                how = self._bring(writer, ref, _counting(ref, stop, told))
+                told.came(ref, how)
+                return how
+
+            ways.update(each(bring, missing, self.threads, stop))
             previous = set_name(writer, name, stored.data)
         replaced = previous.digest if previous is not None else None
         return Copied(stored.digest, replaced, dict(ways), sum(ref.size for ref in missing))
 
-    def _bring(self, writer: Writer, ref: BlobRef, stop: Stop) -> How:
+    def _bring(self, writer: Writer, ref: BlobRef, moved: _Piece) -> How:
         with self.source.blobs.open(ref.digest) as source:
             path = self._linked(writer, ref) if self.links else writer.open()
             try:
-                how, made = self._filled(writer, path, source, stop)
+                how, made = self._filled(writer, path, source, moved)
                 if made != ref.digest:
                     raise IntegrityError(
                         f"blob {ref.digest} of `{self.source.layout.root}` is damaged: its "
@@ -118,21 +143,21 @@ class Copying(NamedTuple):
         return how
 
     def _filled(
-        self, writer: Writer, path: Path, source: File, stop: Stop
+        self, writer: Writer, path: Path, source: File, moved: _Piece
     ) -> tuple[How, Digest]:
         """Give a partial file the bytes of a blob; return how, and the hash of what it has."""
         if self.links:
-            return How.LINKED, self.target.blobs.digest_of(source, stop.check)
+            return How.LINKED, self.target.blobs.digest_of(source, moved)
         with contextlib.closing(BlobWriter(writer.fs, path)) as blob:
             target = writer.fs.reopen(path)
             try:
                 if writer.fs.clone(source, target):
-                    return How.SHARED, self.target.blobs.digest_of(target, stop.check)
+                    return How.SHARED, self.target.blobs.digest_of(target, moved)
             finally:
                 writer.fs.close(target)
             while data := self.source.fs.read(source, _CHUNK, blob.size):
-                stop.check()
                 blob.write(data)
+                moved(len(data))
             return How.COPIED, blob.finish().digest
 
     def _linked(self, writer: Writer, ref: BlobRef) -> Path:

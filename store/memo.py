@@ -145,11 +145,12 @@ class Memo:
             rows = self._database.each(query, [(key,) for key in keys])
         return [_product(row) for row in rows]
 
-    def has_product(self, header: bytes) -> bool:
-        """Return whether any blob with this header (its SHA-256) was made."""
+    def have_products(self, headers: Sequence[bytes]) -> list[bool]:
+        """Return of each of `headers` (by its SHA-256) whether any blob with it was made."""
+        query = "SELECT 1 FROM product WHERE header = ?"
         with self._mutex:
-            query = "SELECT 1 FROM product WHERE header = ?"
-            return self._database.one(query, (header,)) is not None
+            rows = self._database.each(query, [(header,) for header in headers])
+        return [row is not None for row in rows]
 
     def note_product(self, key: bytes, header: bytes, digest: Digest, size: int) -> None:
         """Remember which blob some fingerprints and a header gave."""

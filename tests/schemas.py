@@ -121,6 +121,9 @@ def corpus(place):  # noqa: PLR0915 - a list of calls
     (place / "models.toml").write_text(f'[[model]]\nname = "m"\nsource = "{LLAMA}"\n')
     yield call("a list", "sync", place / "models.toml", "--dry-run")
     yield call("a list", "sync", place / "models.toml")
+    warned = f'[[model]]\nname = "warned"\nsource = "{MOE}"\nquantize = "int4"\n'
+    (place / "warned.toml").write_text(warned)
+    yield call("a list", "sync", place / "warned.toml", "--dry-run", at=other)
     lock = json.loads((place / "models.toml.lock").read_text())
     yield Printed("lock", "a lock", lock)
     yield from _registry(place, call)

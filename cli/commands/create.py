@@ -189,7 +189,8 @@ def create(
     given = load(file, has_source=source is not None)
     content = given.content if given else None
     base = content.base.text if content and content.base else ""
-    phases = _phases(source or base, samples=budget is not None, report=report)
+    modes = {"samples": budget is not None, "report": report, "dry_run": dry_run}
+    phases = _phases(source or base, **modes)
     with (
         store_to_fill(store, is_durable=not no_fsync, may_init=init) as opened,
         listening(progress, phases) as listen,
@@ -231,7 +232,7 @@ def _matrix(text: str | None) -> Path | Digest | None:
     return Digest.parse(text)
 
 
-def _phases(source: str, *, samples: bool, report: bool) -> list[str]:
+def _phases(source: str, *, samples: bool, report: bool, dry_run: bool) -> list[str]:
     from cli.views.progress_state import (
         FETCHING,
         MEASURING,
@@ -244,8 +245,8 @@ def _phases(source: str, *, samples: bool, report: bool) -> list[str]:
         FETCHING: source.startswith(_HUB) or "://" in source,
         READING: True,
         SAMPLING: samples,
-        WRITING: True,
-        MEASURING: report,
+        WRITING: not dry_run,
+        MEASURING: report and not dry_run,
     }
     return [phase for phase, is_wanted in wanted.items() if is_wanted]
 

@@ -49,7 +49,7 @@ def make(
     """Import what is asked for, and print what became of it."""
     from cli.commands.options import store_option
     from cli.views.console import out, out_json, talk, warn
-    from cli.views.created import result_document, result_lines
+    from cli.views.created import result_document, result_lines, warnings_of
     from cli.views.table import fitted
     from importer.pipeline import import_model
 
@@ -61,7 +61,7 @@ def make(
     if json:
         out_json("create", result_document(result, plan, seconds))
         return
-    for warning in plan.warnings:
+    for warning in warnings_of(plan, result):
         warn(warning)
     told = result_lines(result, plan, seconds, store_option(store))
     for line in fitted(told, sys.stderr):

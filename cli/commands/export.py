@@ -150,6 +150,7 @@ def export(
 
     from cli.views.export import print_plan, print_result
     from cli.views.progress import listening
+    from cli.views.progress_state import READING, WRITING
     from importer.exports.base import ExportOptions
     from importer.exports.export import ExportRequest, export_model, plan_export
     from importer.sources.location import HubRepository
@@ -176,7 +177,8 @@ def export(
         raise UsageError("`--imatrix` goes with `--to gguf` and `--to uqff`", code="E_USAGE")
     with contextlib.ExitStack() as stack:
         opened = stack.enter_context(open_store(store, is_durable=not no_fsync))
-        listen = stack.enter_context(listening(progress))
+        phases = (READING,) if dry_run else (READING, WRITING)
+        listen = stack.enter_context(listening(progress, phases))
         source = source_to_read(name, opened)
         if scheduler is not None and isinstance(source, HubRepository) and not dry_run:
             from importer.engine.cluster.connection import reach

@@ -12,11 +12,13 @@ from cli.commands.options import (
     JobsOpt,
     JsonOpt,
     NoClobberOpt,
+    ProgressOpt,
     StoreOpt,
     existing_store,
     threads,
 )
 from cli.commands.sources import get_model
+from cli.views.progress_style import Style
 from cli.views.sort import ModelSort
 
 if TYPE_CHECKING:
@@ -131,6 +133,7 @@ def copy_model(
     no_clobber: NoClobberOpt = False,
     jobs: JobsOpt = None,
     init: InitOpt = False,
+    progress: ProgressOpt = Style.AUTO,
     store: StoreOpt = None,
     json: JsonOpt = False,
 ) -> None:
@@ -158,7 +161,7 @@ def copy_model(
         from cli.commands.copying import Ends, copy_between
 
         ends = Ends(store, from_, to, may_init=init)
-        copy_between(source, given, ends, no_clobber, link, threads(jobs), json)
+        copy_between(source, given, ends, no_clobber, link, threads(jobs), json, progress)
         return
     if link:
         message = "`--link` goes with `--from` or `--to`: in one store nothing is copied"

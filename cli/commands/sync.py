@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -19,11 +19,6 @@ from cli.commands.options import (
     threads,
 )
 from cli.views.progress_style import Style
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from importer.sync.sync import Synced, SyncOptions
 
 
 def sync(
@@ -70,7 +65,8 @@ def sync(
     from cli.commands.sources import find_model
     from cli.views.console import out, out_json, talk
     from cli.views.progress import listening
-    from cli.views.progress_state import FETCHING, READING, WRITING
+    from cli.views.progress_state import READING, WRITING
+    from cli.views.sync import Remarks, sync_document, sync_lines
     from cli.views.table import fitted
     from importer.sync.sync import SyncOptions
     from importer.sync.sync import sync as synced
@@ -82,49 +78,17 @@ def sync(
         raise UsageError(message, code="E_USAGE", hint="Leave one of them out")
     with (
         store_to_fill(store, may_init=init) as opened,
-        listening(progress, (FETCHING, READING, WRITING)) as listen,
+        listening(progress, (READING,) if dry_run else (READING, WRITING)) as listen,
     ):
         modes = locked, upgrade, prune, dry_run
         limits = threads(jobs), memory(max_memory)
         options = SyncOptions(*modes, *limits, partial(find_model, opened))
-        done = synced(Path(path), opened, options, listen)
+        remarks = Remarks()
+        done = synced(Path(path), opened, options, listen, remarks.tell)
     if done.lock is not None:
         where = printable(str(done.lock))
         talk(f"wrote {where}: commit it with the list, for `--locked` to make the same models")
     if json:
-        out_json("sync", _document(done, options))
+        out_json("sync", sync_document(done, remarks, dry_run=dry_run))
     else:
-        out(fitted(_lines(done, options)))
-
-
-def _lines(done: Synced, options: SyncOptions) -> Iterator[str]:
-    for one in done.models:
-        if one.action == "unknown":
-            yield f"would be made to see whether it differs: {one.name}"
-            continue
-        would = "would be " if options.dry_run and one.action != "unchanged" else ""
-        digest = f" {one.digest}" if one.digest is not None else ""
-        commit = f" at {one.commit[:12]}" if one.commit else ""
-        yield f"{would}{one.action}: {one.name}{digest}{commit}"
-    for name in done.unlisted:
-        if name in done.removed:
-            yield f"{'would be ' if options.dry_run else ''}removed: {name}"
-        else:
-            yield f"not listed: {name}"
-
-
-def _document(done: Synced, options: SyncOptions) -> dict[str, object]:
-    return {
-        "dry_run": options.dry_run,
-        "models": [
-            {
-                "name": str(one.name),
-                "action": str(one.action),
-                "digest": str(one.digest) if one.digest is not None else None,
-                "commit": one.commit,
-            }
-            for one in done.models
-        ],
-        "unlisted": [str(name) for name in done.unlisted],
-        "removed": [str(name) for name in done.removed],
-    }
+        out(fitted(sync_lines(done, dry_run=dry_run)))

@@ -47,7 +47,7 @@ def result_document(result: ImportResult, plan: Plan, seconds: float) -> dict[st
         },
         "left_out": [{"path": left.path, "reason": left.reason} for left in plan.left_out],
         "runs_in": document(runs_of_plan(plan)),
-        "warnings": list(plan.warnings),
+        "warnings": list(warnings_of(plan, result)),
         "milliseconds": round(seconds * 1000),
     }
 
@@ -60,10 +60,7 @@ def result_lines(
     Args:
         option: that the next command needs to find the store.
     """
-    yield from _left_out([left.reason for left in plan.left_out])
-    yield from notes_of(plan)
-    if (runs := note(plan)) is not None:
-        yield runs
+    yield from _of_source(plan, "--dry-run")
     if result.replaced == result.digest:
         yield f"{result.name} is unchanged"
     elif result.replaced is not None:
@@ -74,24 +71,57 @@ def result_lines(
 
         yield from size_lines(plan.allocation)
     if plan.quantizes:
-        outcomes = outcomes_of(plan.blobs)
-        sizes = _sizes(outcomes)
+        sizes = _sizes(outcomes_of(plan.blobs))
         worst = min(result.quality, key=_decibels, default=None)
         if worst is not None and worst.deviation is not None:
             sizes += f", worst tensor {worst.deviation.sqnr:.1f} dB `{printable(worst.name)}`"
         yield sizes
+    yield from _of_sizes(plan)
+    flag = " --quality" if _suspicious(result) else ""
+    yield f"next: ingot show {shlex.quote(str(result.name))}{flag}{option}"
+
+
+def warnings_of(plan: Plan, result: ImportResult | None = None) -> tuple[str, ...]:
+    """Return what a plan warns of, and what came out of it."""
+    if result is None or not (suspicious := _suspicious(result)):
+        return plan.warnings
+    verb, tensors = "is" if suspicious == 1 else "are", count(len(result.quality), "tensor")
+    return (*plan.warnings, f"{suspicious:,} of {tensors} {verb} suspicious")
+
+
+def remarks(plan: Plan, lister: str) -> Iterator[str]:
+    """Yield what is told of an import beside its warnings and its sizes.
+
+    Args:
+        plan: of the import.
+        lister: what lists the files that are left out, such as `--dry-run`.
+    """
+    yield from _of_source(plan, lister)
+    yield from _of_sizes(plan)
+
+
+def _of_source(plan: Plan, lister: str) -> Iterator[str]:
+    yield from _left_out([left.reason for left in plan.left_out], lister)
+    yield from notes_of(plan)
+    if (runs := note(plan)) is not None:
+        yield runs
+
+
+def _of_sizes(plan: Plan) -> Iterator[str]:
+    if plan.quantizes:
+        outcomes = outcomes_of(plan.blobs)
         yield from _larger(outcomes)
         yield from _scales(outcomes)
         yield from _largest(outcomes)
-    flag = ""
-    if result.quality:
-        from importer.models.suspicion import suspicion_of
 
-        if suspicious := sum(suspicion_of(one) is not None for one in result.quality):
-            verb, flag = "is" if suspicious == 1 else "are", " --quality"
-            tensors = count(len(result.quality), "tensor")
-            yield f"warning: {suspicious:,} of {tensors} {verb} suspicious"
-    yield f"next: ingot show {shlex.quote(str(result.name))}{flag}{option}"
+
+def _suspicious(result: ImportResult) -> int:
+    """Return how many tensors lost more than is usual, of those that were measured."""
+    if not result.quality:
+        return 0
+    from importer.models.suspicion import suspicion_of
+
+    return sum(suspicion_of(one) is not None for one in result.quality)
 
 
 def notes_of(plan: Plan) -> Iterator[str]:
@@ -143,23 +173,27 @@ def _why_no_room(growth: Growth, store: Store) -> str | None:
     return None
 
 
-def _left_out(reasons: Sequence[str]) -> Iterator[str]:
+def _left_out(reasons: Sequence[str], lister: str) -> Iterator[str]:
     """Yield how many files are left out, all that a plan lists, and why those that matter."""
     named = {reason for reason in reasons if reason not in _EXPECTED}
     if named:
         others = sum(reason in _EXPECTED for reason in reasons)
         why = ", ".join([*sorted(named), *([f"{others} more"] if others else [])])
-        yield f"left out {count(len(reasons), 'file')} ({why}): see --dry-run"
+        yield f"left out {count(len(reasons), 'file')} ({why}): see {lister}"
 
 
 def _tallied(result: ImportResult) -> Iterator[str]:
-    tallies = {outcome: result.tally(outcome) for outcome in CommitOutcome}
-    if not tallies[CommitOutcome.NEW][0]:
+    """Yield what became of blobs, as many as the plan had, and of documents."""
+    everything = (*result.written, *result.documents)
+    if not any(done.installed is CommitOutcome.NEW for done in everything):
         yield "wrote nothing new"
-    for outcome, (blobs, nbytes) in tallies.items():
-        if blobs:
-            verb = _VERBS.get(outcome, outcome)
-            yield f"{verb} {count(blobs, 'blob')} ({size(nbytes)})"
+    for outcome in CommitOutcome:
+        parts = []
+        for what, some in (("blob", result.written), ("document", result.documents)):
+            if sizes := [done.ref.size for done in some if done.installed is outcome]:
+                parts.append(f"{count(len(sizes), what)} ({size(sum(sizes))})")
+        if parts:
+            yield f"{_VERBS.get(outcome, outcome)} {' and '.join(parts)}"
 
 
 def _sizes(tensors: Sequence[Outcome]) -> str:

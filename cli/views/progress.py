@@ -10,19 +10,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from cli.views.console import beside, is_quiet, talk, tell_event, warn
+from cli.views.interrupted import interrupted_line
 from cli.views.progress_line import Line
-from cli.views.progress_state import (
-    COLLECTING,
-    COPYING,
-    FETCHING,
-    LOADING,
-    PULLING,
-    PUSHING,
-    READING,
-    SAVING,
-    WRITING,
-    State,
-)
+from cli.views.progress_state import READING, WRITING, State
 from cli.views.progress_style import Style
 from cli.views.table import fitted
 from cli.views.ticking import Teller, ticking
@@ -224,24 +214,8 @@ def _how_far(state: State) -> str:
 
 
 def _tell_interrupted(state: State) -> None:
-    for line in fitted(_interrupted(state), sys.stderr):
+    for line in fitted([interrupted_line(state)], sys.stderr):
         talk(line)
-
-
-def _interrupted(state: State) -> Iterator[str]:
-    """Yield what is kept, and how to go on."""
-    again = "run the same command to go on"
-    if state.phase in {FETCHING, PULLING}:
-        yield f"interrupted: what has arrived is kept; {again}"
-    elif state.phase == WRITING and state.noun == _BLOB and state.items:
-        done = f"{state.items_done:,} of {count(state.items, _BLOB)}"
-        yield f"interrupted: kept {done}; {again}"
-    elif state.phase in {PUSHING, SAVING, LOADING, COPYING}:
-        yield f"interrupted while {state.phase}; no name was set; {again}"
-    elif state.phase == COLLECTING:
-        yield "interrupted: what was not removed yet is; run the same command to go on"
-    elif state.phase not in {"", READING}:
-        yield f"interrupted while {state.phase}; nothing was changed"
 
 
 def _tell(event: Event) -> None:  # noqa: C901, PLR0912 - one case for each event
@@ -263,14 +237,16 @@ def _tell(event: Event) -> None:  # noqa: C901, PLR0912 - one case for each even
             what = f"{printable(of)}: " if of else ""
             where = count(files, "file" if model is None else "blob")
             talk(f"scanned {what}{count(tensors, 'tensor')} in {where} ({size(nbytes)})")
-        case Planned(blobs, nbytes, present, what):
+        case Planned(blobs, nbytes, present, what, expected):
             if present:
                 talk(f"{present:,} of {count(blobs, 'blob')} already in the store")
             in_all = f" ({size(nbytes)})" if not present else ""
-            if present < blobs:
+            if left := blobs - present:
                 # Which of the blobs the store has is known only when each is made and hashed.
                 verb = "making" if what == _BLOB else "writing"
-                talk(f"{verb} {count(blobs - present, what)}{in_all}")
+                some = f", of which the store may have {expected:,}" if expected else ""
+                some = ", which the store may have" if expected == left else some
+                talk(f"{verb} {count(left, what)}{in_all}{some}")
         case Distributed(workers, threads):
             talk(f"using {count(workers, 'worker')} with {count(threads, 'thread')}")
         case Compiling():

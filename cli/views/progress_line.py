@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from cli.views.table import width_of
+from cli.views.table import cut_to, width_of
 from store.text import printable, size
 
 if TYPE_CHECKING:
@@ -22,15 +22,16 @@ _REDRAWN: Final = 0.1
 _MINUTE: Final = 60
 _HOUR: Final = 3600
 _WITH_RATE: Final = 70
-_WITH_BAR: Final = 100
-"""Columns from which there is room for the rate and what is counted, and for a bar."""
-_BAR: Final = 20
+"""Columns from which there is room for the rate and what is counted."""
+_BAR, _SHORT_BAR, _SHORTEST_BAR = 20, 8, 6
 _RATE: Final = 8
 """Columns of a rate."""
 _FREE: Final = 3
 """Columns behind it: a terminal that echoes `^C` there begins no new line."""
-_NAME: Final = 4
-"""Columns below which a name would be nothing but dots."""
+_NAME, _SHORT_NAME = 28, 16
+"""Columns of most names, and those below which their ends say nothing beside a bar."""
+_SHORTEST_NAME: Final = 8
+"""Columns below which nothing of a name is shown that is cut."""
 
 
 class Line:
@@ -73,42 +74,46 @@ class Line:
 
 
 def line_of(state: State, width: int, *, has_blocks: bool = True) -> str:
-    """Return the picture, at most so wide: fields of fixed widths, the name last and cut."""
-    longest = max(map(len, state.phases), default=0)
+    """Return the picture, at most so wide: fields of fixed widths, the rest bar and name."""
     steps = f"{state.step}/{len(state.phases)} " if len(state.phases) > 1 else ""
     model = f"model {state.model}  " if state.model else ""
-    parts = [f"{model}{steps}{state.phase.ljust(longest)}"]
-    if state.nbytes:
-        if width >= _WITH_BAR:
-            parts.append(_bar(state.share, has_blocks=has_blocks))
-        if state.items:
-            items = f"{state.items:,}"
-            noun = f" {state.noun}s" if width >= _WITH_RATE else ""
-            parts.append(f"{state.items_done:>{len(items)},}/{items}{noun}")
-        parts.append(f"{size(state.nbytes_done):>6}/{size(state.nbytes)}")
-        if width >= _WITH_RATE:
-            rate = int(state.rate)  # nothing moves while kernels are compiled
-            parts.append(f"{size(rate):>6}/s" if rate else " " * _RATE)
-        parts.append(f"{_left(state.seconds_left):>11}")
-    elif (seconds := int(state.seconds)) > 0:
-        parts.append(f"{seconds} s")
+    parts = [f"{model}{steps}{state.phase}", *_fields(state, width)]
     while len(parts) > 1 and width_of("  ".join(parts)) > width:
         parts.pop()  # half a number would be another one
-    text = "  ".join(parts)
+    columns = _columns_of_bar(width - width_of("  ".join(parts)) - 2)
+    if state.nbytes and columns:
+        parts.insert(1, _bar(state.share, columns, has_blocks=has_blocks))
+    text = "  ".join(parts).rstrip()  # what is not known yet is blank, and a name says more
     rest = width - width_of(text) - 2
-    if state.name and rest >= _NAME:
-        text = f"{text}  {_shortened(state.name, rest)}"
+    name = printable(state.name, 1000)  # first: an escape must not be cut in half
+    if name and rest >= min(width_of(name), _SHORTEST_NAME):
+        text = f"{text}  {cut_to(name, rest)}"
     return text[:width]
 
 
-def _shortened(name: str, width: int) -> str:
-    # Printable first: an escape must not be cut in half.
-    shown = printable(name, 1000)
-    if width_of(shown) <= width:
-        return shown
-    while width_of(shown) >= width:
-        shown = shown[:-1]
-    return f"{shown}…"
+def _fields(state: State, width: int) -> Iterator[str]:
+    """Yield the numbers of a phase."""
+    if not state.nbytes:
+        if (seconds := int(state.seconds)) > 0:
+            yield f"{seconds} s"
+        return
+    is_wide = width >= _WITH_RATE
+    if state.items:
+        items = f"{state.items:,}"
+        noun = f" {state.noun}s" if is_wide else ""
+        yield f"{state.items_done:>{len(items)},}/{items}{noun}"
+    yield f"{size(state.nbytes_done):>6}/{size(state.nbytes)}"
+    if is_wide:
+        rate = int(state.rate)
+        yield f"{size(rate):>6}/s" if rate else " " * _RATE
+    yield f"{_left(state.seconds_left):>11}"
+
+
+def _columns_of_bar(rest: int) -> int:
+    """Return how wide the bar is where so many columns are left for it and a name."""
+    if rest < _SHORT_BAR + 2 + _SHORT_NAME:
+        return min(rest, _BAR) if rest >= _SHORTEST_BAR else 0
+    return min(max(rest - 2 - _NAME, _SHORT_BAR), _BAR)
 
 
 def _left(seconds: float | None) -> str:
@@ -122,10 +127,10 @@ def _left(seconds: float | None) -> str:
     return f"{whole // _HOUR}:{whole % _HOUR // _MINUTE:02} h left"
 
 
-def _bar(share: float, *, has_blocks: bool) -> str:
+def _bar(share: float, columns: int, *, has_blocks: bool) -> str:
     full, empty = ("█", "░") if has_blocks else ("#", ".")
-    filled = int(share * _BAR)
-    return full * filled + empty * (_BAR - filled)
+    filled = int(share * columns)
+    return full * filled + empty * (columns - filled)
 
 
 def _columns() -> int:

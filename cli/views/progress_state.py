@@ -21,9 +21,9 @@ from importer.events import (
     Moved,
     Moving,
     Planned,
+    Published,
     Received,
     Sampling,
-    Scanned,
     Verified,
     Wrote,
 )
@@ -54,12 +54,15 @@ LOADING: Final = "loading"
 COPYING: Final = "copying"
 COLLECTING: Final = "collecting"
 
+_ORDER: Final = (FETCHING, PULLING, READING, SAMPLING, WRITING, MEASURING, EVALUATING)
+"""Phases that may not be foreseen: what a list of models needs is known model by model."""
+
 
 class State:
     """What a picture of the progress shows.
 
     Attributes:
-        phases: that this command has, in order.
+        phases: that this command has, in order; one that was not foreseen comes with its event.
         phase: the one that it is in.
         items: blobs or files of the phase, 0 where they are not counted.
         items_done: of these.
@@ -68,18 +71,21 @@ class State:
         nbytes_done: of these.
         name: of what was worked on last.
         model: which of several, such as `2/5`, or empty.
+        has_published: whether a name was set: of several models, one is made.
     """
 
     def __init__(
         self, phases: Sequence[str], clock: Callable[[], float] = time.monotonic
     ) -> None:
         """Begin in the first phase."""
-        self.phases: Final = tuple(phases)
+        self._foreseen: Final = tuple(phases)
+        self.phases = self._foreseen
         self.phase = self.phases[0] if self.phases else ""
         self.items = self.items_done = 0
         self.noun = "blob"
         self.nbytes = self.nbytes_done = 0
         self.name = self.model = ""
+        self.has_published = False
         self._clock = clock
         self._started = clock()
         self._is_compiling = False
@@ -89,7 +95,7 @@ class State:
     @property
     def step(self) -> int:
         """The number of the phase, from 1 on."""
-        return self.phases.index(self.phase) + 1 if self.phase in self.phases else 0
+        return self.phases.index(self.phase) + 1
 
     @property
     def seconds(self) -> float:
@@ -134,6 +140,7 @@ class State:
                 self._moved(name, nbytes, is_new=is_new)
             case ModelBegun(_, number, total):
                 self.model = f"{number}/{total}" if total > 1 else ""
+                self.phases = self._foreseen
                 self._enter(self.phases[0])
             case Fetching(_, _, files, nbytes):
                 self._enter(FETCHING, files, nbytes, "file")
@@ -141,9 +148,7 @@ class State:
                 self._moved(name, nbytes, is_new=is_new)
             case Fetched():
                 self._enter(READING)
-            case Scanned():
-                self._enter(WRITING if WRITING in self.phases else self.phase)
-            case Planned(blobs, nbytes, _, what):
+            case Planned(blobs, nbytes, _, what, _):
                 self._enter(WRITING, blobs, nbytes, what)
             case Compiling():
                 self.name = "compiling kernels, which are kept"
@@ -168,10 +173,14 @@ class State:
             case Evaluated(nbytes, total):
                 self._enter_once(EVALUATING, total)
                 self._moved("", nbytes)
+            case Published():
+                self.has_published = True
             case _:
                 pass
 
     def _enter(self, phase: str, items: int = 0, nbytes: int = 0, noun: str = "blob") -> None:
+        if phase not in self.phases:
+            self.phases = tuple(sorted((*self.phases, phase), key=_place))
         self.phase, self.items, self.nbytes, self.noun = phase, items, nbytes, noun
         self.items_done = self.nbytes_done = 0
         self.name = ""
@@ -194,3 +203,7 @@ class State:
         if is_new:
             self._made += nbytes
             self._seen.append((self._clock(), nbytes))
+
+
+def _place(phase: str) -> int:
+    return _ORDER.index(phase) if phase in _ORDER else len(_ORDER)

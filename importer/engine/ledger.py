@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -60,6 +61,13 @@ class Ledger:
         """The jobs that are not done, the largest first."""
         numbers = (number for number, done in enumerate(self.done) if done is None)
         return sorted(numbers, key=lambda number: (-self.jobs[number].nbytes, number))
+
+    @property
+    def expected(self) -> list[int]:
+        """The jobs that are not done whose blobs may have been made before."""
+        left = self.left
+        worth = self.reuse.expected([self.jobs[number] for number in left])
+        return list(itertools.compress(left, worth))
 
     def take_known(self, known: Sequence[BlobRef | None]) -> None:
         """Take what the store is known to have.

@@ -104,9 +104,11 @@ class Reuse:
         found = [Fingerprint(digest) for digest in noted if digest is not None]
         return found if len(found) == len(noted) else None
 
-    def expects(self, job: Job) -> bool:
-        """Whether it is worth reading a job's source to see if its blob was made before."""
-        return self._trusts and self._memo.has_product(self._form(job))
+    def expected(self, jobs: Sequence[Job]) -> list[bool]:
+        """Tell of which jobs it is worth reading the source: its blob may have been made."""
+        if not self._trusts:
+            return [False for _ in jobs]
+        return self._memo.have_products([self._form(job) for job in jobs])
 
     def look_up(self, job: Job, fingerprints: Sequence[Fingerprint]) -> BlobRef | None:
         """Return the blob that these fingerprints of a job's sources gave before, or None."""

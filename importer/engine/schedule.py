@@ -65,7 +65,7 @@ class _Schedule:
     def recall(self) -> None:
         """Look up what the sources gave before, where it is worth reading them."""
         jobs, reuse = self._ledger.jobs, self._ledger.reuse
-        expected = [number for number in self._ledger.left if reuse.expects(jobs[number])]
+        expected = self._ledger.expected
 
         def read(number: int) -> tuple[Fingerprint, ...]:
             return fingerprint_sources(jobs[number], reuse.seed, self._workers)

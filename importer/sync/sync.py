@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum, unique
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -11,7 +11,7 @@ from importer.engine.growth import known_blobs
 from importer.events import Listener, ModelBegun, silent
 from importer.modelfile.layers import configured, inherited
 from importer.models.config import config_bytes
-from importer.pipeline import import_model, plan_import
+from importer.pipeline import ImportResult, import_model, plan_import
 from importer.planning.layers import layer_of
 from importer.planning.plan import Plan
 from importer.request import ImportRequest
@@ -86,10 +86,29 @@ class SyncOptions(NamedTuple):
     find: Find | None = None
 
 
+Tell = Callable[[ModelName, Plan, ImportResult | None], None]
+"""Called for each model that was made, or in a dry run planned (without a result)."""
+
+
+def untold(_: ModelName, __: Plan, ___: ImportResult | None) -> None:
+    """Say nothing of a model."""
+
+
 def sync(
-    listing: Path, store: Store, options: SyncOptions, listen: Listener = silent
+    listing: Path,
+    store: Store,
+    options: SyncOptions,
+    listen: Listener = silent,
+    tell: Tell = untold,
 ) -> Synced:
     """Make the models of a list that are missing or differ, and lock what they were made of.
+
+    Args:
+        listing: the file.
+        store: that is to hold the models.
+        options: how.
+        listen: hears how far it is.
+        tell: hears what each model was made by: what there is to say of it is in the plan.
 
     Raises:
         DiffersError: the lock does not say what the list says, or what it says is not what
@@ -100,7 +119,7 @@ def sync(
     lock = read_lock(path_of_lock(listing))
     if options.locked:
         _check_locked(listed, lock)
-    run = _Run(store, options, listen)
+    run = _Run(store, options, listen, tell)
     outcomes: list[Outcome] = []
     for number, one in enumerate(listed, 1):
         listen(ModelBegun(str(one.name), number, len(listed)))
@@ -126,10 +145,13 @@ def sync(
 class _Run:
     """One call: what it was given, and how it makes one model."""
 
-    def __init__(self, store: Store, options: SyncOptions, listen: Listener) -> None:
+    def __init__(
+        self, store: Store, options: SyncOptions, listen: Listener, tell: Tell
+    ) -> None:
         self._store: Final = store
         self._options: Final = options
         self._listen: Final = listen
+        self._tell: Final = tell
         self._coming: Final[dict[ModelName, Action]] = {}
 
     def one(self, listed: Listed, entry: Locked | None) -> Outcome:
@@ -166,10 +188,13 @@ class _Run:
         if options.dry_run:
             action = Action.UNKNOWN if is_made is None else action
             self._coming[listed.name] = action
+            self._tell(listed.name, plan, None)
             return Outcome(listed.name, action, None, commit)
         result = import_model(request, plan, store, self._listen)
         if result.digest == current:
             action = Action.UNCHANGED
+        else:
+            self._tell(listed.name, plan, result)
         return Outcome(listed.name, action, result.digest, commit)
 
     def _find(self, text: str) -> StoredModel | None:

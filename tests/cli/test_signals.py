@@ -192,5 +192,6 @@ def test_ctrl_c_during_the_imports_shows_no_traceback(store, tmp_path, module):
     )
 
     assert done.returncode == -signal.SIGINT, done.stderr
-    assert done.stderr == ""
+    has_begun = module in {"importer.pipeline", "numpy"}
+    assert done.stderr == "interrupted while reading; nothing was changed\n" * has_begun
     assert not store.exists()

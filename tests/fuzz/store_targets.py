@@ -37,7 +37,7 @@ def memo(data: bytes) -> None:
             assert (type(offset), type(nbytes), type(fingerprint)) == (int, int, bytes)
         product = found.product(b"key")
         assert product is None or [type(part) for part in product] == [Digest, int]
-        found.has_product(b"form")
+        found.have_products([b"form"])
         found.has_pieces(PATH, IDENTITY)
     finally:
         found.close()

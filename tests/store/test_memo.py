@@ -405,7 +405,7 @@ def test_a_product_is_known_to_the_next_process(memo):
     memo.close()
 
     assert memo.product(b"key") == (DIGEST, 9)
-    assert memo.has_product(b"header")
+    assert memo.have_products([b"header", b"other"]) == [True, False]
 
 
 def test_other_products_are_not_known(memo):
@@ -413,7 +413,7 @@ def test_other_products_are_not_known(memo):
     memo.close()
 
     assert memo.product(b"other") is None
-    assert not memo.has_product(b"other")
+    assert memo.have_products([b"other"]) == [False]
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,8 @@ def _start() -> subprocess.Popen[bytes]:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
+            # A terminal sends Ctrl-C to all of a group: whoever asks ends this process.
+            process_group=0,
         )
     except OSError as error:
         raise CompilerError(f"no process to compile in: {error.strerror}") from error

@@ -73,7 +73,7 @@ class _Distribution:
     def run(self) -> None:
         """Recall what the sources gave before, and make the rest."""
         ledger, session = self._ledger, self._session
-        expected = [n for n in ledger.left if ledger.reuse.expects(ledger.jobs[n])]
+        expected = ledger.expected
         read = functools.partial(read_batch, session)
         for _, found in self._cluster.run(self._batched(expected), read) if expected else ():
             for number, fingerprints in found:

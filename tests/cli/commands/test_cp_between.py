@@ -6,6 +6,7 @@ import pytest
 
 from store import ModelName, Store
 from tests.cli.runner import run
+from tests.cli.test_signals import ended, is_writing, large, start, wait_for
 from tests.importer.builders import MODELS
 
 
@@ -56,3 +57,18 @@ def test_what_cannot_be_copied_is_said(here, tmp_path, words, code):
     told = [word.format(here=here, tmp=tmp_path) for word in words]
 
     run("cp", *told, store=here).failed(code)
+
+
+def test_a_copy_between_stores_says_how_far_it_is_and_what_is_kept(store, tmp_path):
+    run("create", "m", large(tmp_path / "m", 1 << 29), store=store).succeeded()
+    process = start("cp", "m", "--to", tmp_path / "other", store=store)
+    wait_for(lambda: is_writing(tmp_path / "other"))
+
+    process.send_signal(2)
+    stdout, stderr = ended(process)
+
+    assert stdout == ""
+    begun, told = stderr.splitlines()
+    assert begun == f"copying {tmp_path / 'other'}: 2 blobs (537 MB) in all"
+    kept = [f"interrupted: kept {number} of 2 blobs; " for number in (0, 1)]
+    assert told in [f"{one}run the same command to go on" for one in kept]

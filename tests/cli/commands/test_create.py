@@ -31,7 +31,7 @@ def test_the_result_is_the_name_and_the_digest(store):
     lines = outcome.stderr.splitlines()
     assert lines[0] == "scanned 21 tensors in 3 files (167 KB)"
     assert lines[1].startswith("making 29 blobs (169 KB)")
-    assert lines[-2].startswith("wrote 30 blobs (170 KB) in ")
+    assert lines[-2].startswith("wrote 29 blobs (169 KB) and 1 document (900 B) in ")
     assert lines[-1] == f"next: ingot show m:latest --store {store}"
     assert check_store(store) == []
 

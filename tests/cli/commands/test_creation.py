@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -119,7 +120,8 @@ def test_the_summary_of_an_unchanged_model_says_that_nothing_was_written(store):
 
     told = run("create", "m", LLAMA, store=store).succeeded().stderr
 
-    assert "wrote nothing new, reused 30 blobs (170 KB)" in told
+    assert "29 of 29 blobs already in the store\n" in told
+    assert "wrote nothing new, reused 29 blobs (169 KB) and 1 document (900 B)" in told
 
 
 def test_blobs_that_turn_out_to_be_there_are_made_and_not_written(store, tmp_path):
@@ -127,9 +129,34 @@ def test_blobs_that_turn_out_to_be_there_are_made_and_not_written(store, tmp_pat
 
     told = run("create", "n", shutil.copytree(LLAMA, tmp_path / "copy"), store=store).stderr
 
-    assert "making 29 blobs" in told
-    assert "wrote nothing new, reused 30 blobs" in told
+    assert "making 29 blobs (169 KB), which the store may have\n" in told
+    assert "wrote nothing new, reused 29 blobs (169 KB) and 1 document" in told
     assert "writing" not in told
+
+
+def test_what_is_made_and_what_was_written_are_counted_alike(store, tmp_path):
+    run("create", "m", LLAMA, store=store).succeeded()
+    source = shutil.copytree(LLAMA, tmp_path / "copy")
+    write(source, {"more.json": {}})
+
+    told = run("create", "n", source, "--rule", "lm_head=int8", store=store).succeeded().stderr
+
+    assert "making 30 blobs (165 KB), of which the store may have 29\n" in told
+    assert re.search(
+        r"^wrote 2 blobs \(.*\) and 1 document \(.*\), reused 28 blobs", told, re.MULTILINE
+    )
+
+
+def test_blobs_that_are_the_same_are_counted_each(store, tmp_path):
+    words = {name: {} for name in ("a.json", "b.json", "c.json")}
+    source = write(shutil.copytree(LLAMA, tmp_path / "copy"), words)
+
+    told = run("create", "m", source, store=store).succeeded().stderr
+
+    assert "making 32 blobs (169 KB)\n" in told
+    assert re.search(
+        r"^wrote 30 blobs \(169 KB\) and .*, reused 2 blobs \(4 B\)", told, re.MULTILINE
+    )
 
 
 def test_what_is_always_left_out_is_not_told(store, tmp_path):

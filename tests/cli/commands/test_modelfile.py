@@ -536,7 +536,7 @@ def test_layers_of_a_modelfile_are_counted_with_the_others(create):
 
     made = create(f"FROM {LLAMA}\nSYSTEM Be kind.\nLICENSE free\n").succeeded()
 
-    assert "\nwrote 2 blobs (" in made.stderr
+    assert "\nwrote 2 documents (" in made.stderr
 
 
 def test_a_modelfile_that_nobody_named_is_mentioned(store, tmp_path, monkeypatch):

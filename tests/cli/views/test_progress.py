@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.views.console import be_quiet, speak_json
-from cli.views.progress import _how_far, listening
+from cli.views.progress import _NAMES, _how_far, listening
 from cli.views.progress_line import Line, line_of
 from cli.views.progress_state import (
     COLLECTING,
@@ -36,9 +36,11 @@ from importer.events import (
     Fetching,
     Measured,
     Measuring,
+    ModelBegun,
     Planned,
     Published,
     Received,
+    Sampling,
     Scanned,
     Verified,
     Wrote,
@@ -47,14 +49,14 @@ from store import CommitOutcome, Digest
 from tests.cli.runner import run, spawn, validator
 from tests.cli.test_signals import ended, is_writing, large, start, wait_for
 from tests.cli.views.test_terminal import on_terminal
-from tests.importer.builders import MODELS
+from tests.importer.builders import MODELS, REPOSITORY
 
 LLAMA = MODELS / "tiny-llama"
 GB = 10**9
-NARROW = "2/3 writing     81/205 blobs  1.1 GB/2.6 GB  550 MB/s     3 s left  model.laye…"
+NARROW = "2/3 writing  ████░░░░░░░   81/205 blobs  1.1 GB/2.6 GB  550 MB/s     3 s left"
 WIDE = (
-    "2/3 writing    ████████░░░░░░░░░░░░   81/205 blobs  1.1 GB/2.6 GB  550 MB/s     3 s left  "
-    "model.layers.80.mlp.down_pro…"
+    "2/3 writing  ████████░░░░░░░░░░░░   81/205 blobs  1.1 GB/2.6 GB  550 MB/s     3 s left  "
+    "…yers.80.mlp.down_proj.weight"
 )
 
 
@@ -207,7 +209,7 @@ def test_fetching_comes_before_reading():
 @pytest.mark.parametrize(
     ("columns", "shown"),
     [
-        (60, "2/3 writing     81/205  1.1 GB/2.6 GB     3 s left  model.…"),
+        (60, "2/3 writing  ██░░░░░   81/205  1.1 GB/2.6 GB     3 s left"),
         (80, NARROW),
         (120, WIDE),
     ],
@@ -215,21 +217,87 @@ def test_fetching_comes_before_reading():
 def test_the_picture_fits_the_terminal(columns, shown):
     state, _ = at_work()
 
-    text = line_of(state, columns - 1)
+    text = line_of(state, columns - 3)
 
-    assert text == shown[: columns - 1]
-    assert len(text) < columns
+    assert text == shown
+    assert len(text) <= columns - 3
+
+
+@pytest.mark.parametrize(
+    ("columns", "shown"),
+    [
+        (60, "2/2 writing  ░░░░░░░░░   1/29  5.0 KB/169 KB  …roj.weight"),
+        (80, "2/2 writing  ░░░░░░░░░░░░░   1/29 blobs  5.0 KB/169 KB  …0.mlp.up_proj.weight"),
+    ],
+)
+def test_a_name_has_the_columns_of_what_is_not_known_yet_and_loses_its_beginning(
+    columns, shown
+):
+    state = State((READING, WRITING), Clock())
+    state.take(Planned(29, 169_000, 0))
+    state.take(Wrote("model.layers.0.mlp.up_proj.weight", 5000))
+    state.take(BlobDone("x", 1, CommitOutcome.NEW))
+
+    assert line_of(state, columns - 3) == shown
+
+
+def test_what_is_said_instead_of_a_name_loses_its_end():
+    state = State((READING, WRITING), Clock())
+    state.take(Planned(29, 169_000, 0))
+    state.take(Compiling())
+
+    assert line_of(state, 77).endswith("  compiling kernels, w…")
+
+
+def test_a_phase_that_was_not_foreseen_has_its_place():
+    state = State((READING, WRITING), Clock())
+    state.take(ModelBegun("a", 1, 2))
+    assert line_of(state, 40) == "model 1/2  1/2 reading"
+    state.take(Fetching("org/m", "c0ffee", 3, 100))
+    assert (state.step, state.phases) == (1, ("fetching", READING, WRITING))
+    state.take(Fetched(3, 100, 1.0))
+    state.take(Sampling(2, 30))
+    assert (state.step, len(state.phases)) == (3, 4)
+    state.take(ModelBegun("b", 2, 2))
+    assert (state.step, state.phases) == (1, (READING, WRITING))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("create", "m", LLAMA, "--target-bpw", "6"),
+        ("create", "m", LLAMA, "--target-bpw", "6", "--dry-run"),
+        ("create", "m", LLAMA, "-q", "int4", "--report"),
+        ("create", "m", LLAMA, "--dry-run"),
+        ("export", LLAMA, "{out}", "--to", "hf", "--dry-run"),
+        ("sync", "{list}"),
+        ("sync", "{list}", "--dry-run"),
+    ],
+)
+def test_phases_come_in_order_and_are_those_of_what_is_done(store, tmp_path, words):
+    listed = tmp_path / "list.toml"
+    listed.write_text(f'[[model]]\nname = "m"\nsource = "{LLAMA}"\n', encoding="utf-8")
+    given = [str(word).format(out=tmp_path / "out", list=listed) for word in words]
+
+    told = run(*given, "--progress", "json", store=store).succeeded().stderr
+
+    seen = [one for one in events_of(told) if one["event"] == "progress"]
+    steps = [one["step"] for one in seen]
+    assert steps == sorted(steps)
+    assert (steps[0], seen[0]["phase"]) == (1, READING)
+    assert (WRITING in {one["phase"] for one in seen}) == ("--dry-run" not in words)
+    assert {one["steps"] for one in seen} == {steps[-1]}
 
 
 @pytest.mark.parametrize("columns", range(16, 60))
 def test_no_number_of_the_picture_is_cut(columns):
     state, _ = at_work()
-    fields = ["2/3 writing ", "81/205", "1.1 GB/2.6 GB", "3 s left", "model.layers.80.mlp"]
+    fields = ["2/3 writing", "81/205", "1.1 GB/2.6 GB", "3 s left", "model.layers.80.mlp"]
 
-    shown = re.split(r" {2,}", f"{line_of(state, columns)}")
+    line = re.sub("  [█░]+", "", line_of(state, columns))
+    shown = re.split(r" {2,}", line)
 
-    assert [one for one in shown if one.rstrip("…") not in "  ".join(fields)] == []
-    assert shown[1:-1] == fields[1 : len(shown) - 1]
+    assert shown == fields[: len(shown)]
 
 
 @pytest.mark.parametrize("columns", [20, 60, 120])
@@ -439,6 +507,7 @@ def test_the_picture_counts_the_seconds_of_a_phase_that_reports_nothing(monkeypa
         ("export", "m", "{out}", "--to", "hf"),
         ("create", "n", LLAMA),
         ("sync", "{list}"),
+        ("cp", "m", "--to", "{out}"),
     ],
 )
 def test_what_may_take_long_has_progress(store, tmp_path, words):
@@ -477,6 +546,12 @@ def test_events_are_json_a_line_each(store, more):
     steps = [(one["step"], one["phase"]) for one in found if one["event"] == "progress"]
     assert steps == sorted(steps)
     assert len(done.stderr.splitlines()) == len(found) or not more
+
+
+def test_the_page_on_scripts_names_every_event():
+    page = (REPOSITORY / "docs" / "scripts.md").read_text(encoding="utf-8")
+
+    assert [name for name in _NAMES.values() if f"`{name}`" not in page] == []
 
 
 def test_an_event_says_how_far_it_is(capsys):

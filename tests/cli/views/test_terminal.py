@@ -67,7 +67,7 @@ def test_an_import_shows_a_picture_that_goes_away(store):
     assert "\x1b" not in stdout
     assert "2/2 writing" in seen
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen).replace("\r", "\n")
-    assert "wrote 30 blobs (170 KB) in " in text
+    assert "wrote 29 blobs (169 KB) and 1 document (900 B) in " in text
     assert text.strip().split("\n")[-1] == "next: ingot show m:latest"
 
 

@@ -36,7 +36,7 @@ def run(store, source, threads=1, listen=lambda _: None):
     """Import a source; give what was planned and what became of it."""
     plan = plan_import(ImportRequest(ModelName.parse("m"), source), store)
     result = create(store, source, threads=threads, listen=listen)
-    return (*plan.blobs, *plan.files), result.written[:-1]  # the last is the configuration
+    return (*plan.blobs, *plan.files), result.written
 
 
 def test_every_blob_has_the_bytes_that_were_planned(store, source):

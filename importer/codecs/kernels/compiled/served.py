@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 from typing import BinaryIO
 
@@ -17,7 +16,6 @@ def serve() -> None:
     A line is `[module, name, kinds]` in JSON; the answer is `{"nbytes": …}` and that many
     bytes, or `{"error": …}`.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asked ends this process
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what numba prints is not an answer
     for line in sys.stdin.buffer:
