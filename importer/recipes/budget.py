@@ -68,7 +68,8 @@ def parse_budget(
         if allow or sensitivity:
             given = printable(sensitivity or ",".join(allow))
             message = f"`{given}` is for types that are chosen within a size, and none is given"
-            raise UsageError(message, code="E_BUDGET_UNUSED")
+            word = "sensitivity" if sensitivity else "allow"
+            raise UsageError(message, code="E_BUDGET_UNUSED", facts={"word": word})
         return None
     if nbytes is not None and bits is not None:
         message = f"{nbytes:,} bytes and `{printable(bits)}` bits a weight are two budgets"
@@ -133,7 +134,8 @@ def _bits(text: str) -> Fraction:
     bits = Fraction(found[0]) if found else Fraction(0)
     if not 0 < bits <= _MOST_BITS:
         raise UsageError(
-            f"`{printable(text)}`: expected bits for a weight, such as 4.5",
+            f"`{printable(text)}` bits for a weight: expected a decimal number above 0 and "
+            f"at most {_MOST_BITS}",
             code="E_BUDGET_BITS",
         )
     return bits
