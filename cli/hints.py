@@ -29,13 +29,12 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "`--allow` with smaller types makes it less",
         "E_BUDGET_TWICE": "Give `--target-size` or `--target-bpw`",
         "E_BUDGET_TYPE": "Leave `-q` out; `--allow` names the types to choose from",
-        "E_BUDGET_UNUSED": "`--allow` and `--sensitivity` belong to `--target-size` and "
-        "`--target-bpw`",
+        "E_BUDGET_UNUSED": "`--{word}` belongs to `--target-size` and `--target-bpw`",
         "E_BUSY": "Run the command again when the other one is done, or give `ingot gc` more "
         "time with `--wait SECONDS`",
         "E_CALIBRATE": "`ingot help create` names the ways",
-        "E_CALIBRATE_UNUSED": "`--calibrate` and `--symmetric` belong to the type that `-q` "
-        "names, or to the types of a recipe",
+        "E_CALIBRATE_UNUSED": "`--{way}` belongs to the type that `-q` names, or to the types "
+        "of a recipe",
         "E_CLUSTER_ADDRESS": "`dask scheduler` prints its address when it starts",
         "E_CLUSTER_DIED": "Look at the logs of the workers: most often they have too little "
         "memory; blobs that were made are kept: run the same command again",
@@ -88,6 +87,8 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "E_IMATRIX_UNUSED": "Measure one of this very model; `--calibrate mse` needs none",
         "E_IO": "Run it again; if it stays so, look at the disk (`dmesg`)",
         "E_JSON": _DAMAGED,
+        "E_LAYOUT": "`ingot save` writes one, and so does `skopeo copy … oci:DIR`: make it "
+        "again",
         "E_LAYOUT_NAME": "Say it: `ingot load SOURCE NAME`",
         "E_LIMIT": "The page on limits (docs/formats/limits.md) says what is refused, and why",
         "E_LINK": "Leave `--link` out: blobs are shared or copied then",
@@ -179,7 +180,7 @@ _FAMILIES: Final = MappingProxyType(
         "E_ONNX": "The file does not follow the ONNX format: fetch or export it again",
         "E_PT": "The file is not a checkpoint of PyTorch that can be read: fetch it again, or "
         "save the weights as safetensors",
-        "E_IMATRIX": "Measure the importance matrix again, with llama-imatrix",
+        "E_IMATRIX": "Measure one with `ingot imatrix` or llama-imatrix",
     }
 )
 """By the beginning of the code: what helps where the code itself has no hint."""

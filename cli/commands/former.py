@@ -26,8 +26,25 @@ def check_text(text: str) -> None:
 
     if AT in text:
         _parsed(text)
-    else:
+        return
+    try:
         check_plain(text)
+    except UsageError as error:
+        error.hint = made_of(text) or error.hint
+        raise
+
+
+def made_of(text: str) -> str | None:
+    """Return the hint for a path in place of a stored model; None where it is not like one."""
+    import os
+    import shlex
+
+    from store.text import printable
+
+    if not (text.startswith(("./", "../", "/", "~")) or os.path.lexists(text)):
+        return None
+    words = printable(shlex.join(["ingot", "create", "NAME", text]))
+    return f"A model of the store is named here; `{words}` makes one of a path"
 
 
 def find_former(store: Store, text: str) -> StoredManifest:
@@ -54,8 +71,14 @@ def find_former(store: Store, text: str) -> StoredManifest:
         message = f"`{text}` may be any of {these}"
         raise UsageError(message, code="E_ID_AMBIGUOUS", hint="Give more digits")
     if not found:
+        from cli.commands.options import store_option
+
         message = f"`{name}` has no `{wanted}` in its history"
-        raise NotFoundError(message, code="E_HISTORY", hint=_GONE)
+        hint = (
+            f"`ingot list --history{store_option(store)}` shows what can be brought back; "
+            "`ingot gc` removes all of it"
+        )
+        raise NotFoundError(message, code="E_HISTORY", hint=hint)
     return found[0]
 
 
@@ -88,11 +111,6 @@ def restore(writer: Writer, former: StoredManifest, target: ModelName) -> Stored
             f"cannot be found, the first is {error.gone[0].digest}",
             code="E_HISTORY_GONE",
         ) from error
-
-
-_GONE: Final = (
-    "`ingot list --history` shows what can be brought back; `ingot gc` removes all of it"
-)
 
 
 def list_former(pattern: str, store: Store, *, json: bool) -> None:

@@ -16,7 +16,7 @@ from cli.commands.options import (
     existing_store,
     threads,
 )
-from cli.commands.sources import get_model
+from cli.commands.sources import get_model, looked_up
 from cli.views.sort import ModelSort
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def list_models(
         message = "`--names` goes with neither `--json` nor `--history`"
         raise UsageError(message, code="E_USAGE")
     if history and sort is not ModelSort.NAME:
-        message = "`--sort` goes without `--history`, where the latest comes first"
+        message = "`--sort` cannot be combined with `--history`, where the latest comes first"
         raise UsageError(message, code="E_USAGE")
     opened = existing_store(store)
     if history:
@@ -147,10 +147,13 @@ def copy_model(
     from store.errors import UsageError
 
     if not target and from_ is None and to is None:
+        either = (
+            "`--link` goes with `--from` or `--to`" if link else "`--from DIR` or `--to DIR`"
+        )
         raise UsageError(
             "TARGET is missing, expected `ingot cp SOURCE TARGET`",
             code="E_USAGE",
-            hint="Between two stores, `--from DIR` or `--to DIR`, the name may stay",
+            hint=f"Between two stores, the name may stay: {either}",
         )
     given = ModelName.parse(target) if target else None
     check_text(source)
@@ -213,7 +216,8 @@ def remove_models(
         if not is_glob(one):
             ModelName.parse(one)
     opened = existing_store(store)
-    removed = names_to_remove(opened.catalog, names)
+    with looked_up(opened):
+        removed = names_to_remove(opened.catalog, names)
     free = only_of(opened.catalog, removed)
     torn = [name for name in removed if not is_readable(opened.catalog, name)]
     opened.remove(removed)

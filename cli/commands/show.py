@@ -175,7 +175,7 @@ def _check_order(mode: str, glob: str, sort: Sort | None, *, verbose: bool) -> N
             "two models",
         )
     if verbose and mode:
-        raise UsageError(f"`-v` goes without `--{mode}`", code="E_USAGE")
+        raise UsageError(f"`-v` cannot be combined with `--{mode}`", code="E_USAGE")
     if sort in {Sort.NAME, Sort.SIZE} and not (mode in {"tensors", "quality"} or verbose):
         message = f"`--sort {sort}` needs `--tensors`, `--quality` or `-v`"
         raise UsageError(message, code="E_USAGE")

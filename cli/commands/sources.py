@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from cli.commands.modelfile import Given
     from importer.sources.location import Source, StoredModel
@@ -35,6 +36,26 @@ def find_model(store: Store, text: str) -> StoredModel | None:
     return None if name is None else StoredModel(name)
 
 
+@contextlib.contextmanager
+def looked_up(store: Store, text: str = "") -> Iterator[None]:
+    """Have the hint for a model that a store lacks list what this store has.
+
+    Args:
+        text: that names the model, and may be a path instead.
+    """
+    from cli.commands.former import made_of
+    from cli.commands.options import store_option
+    from store.errors import NotFoundError
+
+    try:
+        yield
+    except NotFoundError as error:
+        if error.code == "E_NOT_FOUND" and error.hint is None:
+            lists = f"`ingot list{store_option(store)}` shows what there is"
+            error.hint = (made_of(text) if text else None) or lists
+        raise
+
+
 def get_model(store: Store, text: str) -> StoredModel:
     """Return the stored model that a name, an ID or `NAME@ID` means.
 
@@ -49,7 +70,8 @@ def get_model(store: Store, text: str) -> StoredModel:
     if AT in text:
         former = find_former(store, text)
         return StoredModel(former.name, former)
-    return StoredModel(get_name(store.catalog, text))
+    with looked_up(store, text):
+        return StoredModel(get_name(store.catalog, text))
 
 
 def get_models(store: Store, texts: list[str]) -> list[StoredModel]:
@@ -65,7 +87,8 @@ def get_models(store: Store, texts: list[str]) -> list[StoredModel]:
     found: dict[StoredModel, None] = {}
     for text in texts:
         if is_glob(text):
-            found |= dict.fromkeys(map(StoredModel, names_like(store.catalog, text)))
+            with looked_up(store):
+                found |= dict.fromkeys(map(StoredModel, names_like(store.catalog, text)))
         else:
             found[get_model(store, text)] = None
     return list(found)

@@ -103,7 +103,7 @@ def test_an_id_that_history_lacks_is_not_found(replaced):
     said = run("cp", f"kept@{other}", "kept", store=replaced).failed(9)
 
     assert f"`kept:latest` has no `{other}` in its history" in said
-    assert "hint: `ingot list --history`" in said
+    assert f"hint: `ingot list --history --store {replaced}`" in said
 
 
 def test_gc_says_that_it_empties_history(replaced):

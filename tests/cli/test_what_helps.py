@@ -1,0 +1,85 @@
+"""Mistakes that newcomers make, and the words that the answer has, or must not have."""
+
+import pytest
+
+from tests.cli.runner import run
+from tests.importer.builders import MODELS, model, write
+
+LLAMA = MODELS / "tiny-llama"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory, filled_store):
+    """Things that a path may lead to; `store` and `other` are not at the usual place."""
+    place = tmp_path_factory.mktemp("helps")
+    (place / "store").symlink_to(filled_store)
+    (place / "other").symlink_to(filled_store)
+    model(place / "dir")
+    write(place / "plain", {"notes.txt": b"x"})
+    write(place, {"config.json": {"a": 1}})
+    return place
+
+
+CALLS = {
+    "cp kept --to {place}/plain": (2, ["with `--to`"], ["--store"]),
+    "cp kept --from {place}/plain": (9, ["with `--from`"], ["--store", "INGOT_STORE"]),
+    "cp kept --from {place}/nowhere": (9, ["with `--from`"], ["--store", "INGOT_STORE"]),
+    "cp kept --from": (2, ["`--from` needs a value"], []),
+    "cp kept --link": (2, ["TARGET is missing", "`--link` goes with `--from` or `--to`"], []),
+    "cp nope --from {place}/other --store {place}/new": (
+        9,
+        ["`ingot list --store {store}`"],
+        [],
+    ),
+    "rm x --store {place}/other": (9, ["`ingot list --store {store}`"], []),
+    "show x --store {place}/other": (9, ["`ingot list --store {store}`"], []),
+    "save x {place}/x.tar --store {place}/other": (9, ["`ingot list --store {store}`"], []),
+    "show kept@0000 --store {place}/other": (9, ["`ingot list --history --store {store}`"], []),
+    "create con {llama}": (2, ["reserved", "Windows", "another name"], ["80"]),
+    "create nul.txt {llama}": (2, ["reserved", "Windows", "another name"], ["80"]),
+    "create " + "a" * 200 + " {llama}": (2, ["it has 200 characters"], []),
+    "create a\xa0b {llama}": (2, ["it has `\xa0`"], []),
+    "create -- .b {llama}": (2, ["it begins with `.`"], []),
+    "show ./dir": (2, ["`ingot create NAME ./dir`"], ["letters"]),
+    "show {place}/dir": (2, ["`ingot create NAME {place}/dir`"], ["letters"]),
+    "show {place}": (2, ["`ingot create NAME {place}`"], []),
+    "pull hf:org/repo": (2, ["`ingot create NAME hf:org/repo`"], []),
+    "pull hf.co/Org/Repo": (2, ["`ingot create NAME hf:Org/Repo`"], []),
+    "pull hf.co/Org/Repo:Q4_K_M": (2, ["`ingot create NAME hf:Org/Repo:Q4_K_M`"], []),
+    "list --store {place}/" + "x" * 300: (8, ["too long", "shorter"], ["dmesg"]),
+    "create x {llama} --target-bpw 99": (2, ["`--target-bpw", "at most 64"], []),
+    "create x {llama} --allow int4": (2, ["`--allow` belongs"], ["--sensitivity"]),
+    "create x {llama} --symmetric": (2, ["`--symmetric` belongs"], ["--calibrate"]),
+    "create x {llama} --calibrate mse": (2, ["`--calibrate` belongs"], ["--symmetric"]),
+    "load {place}/dir": (3, ["`ingot save`"], []),
+    "export kept {place}/x.gguf --to gguf -q q4_k --imatrix {place}/config.json": (
+        3,
+        ["`ingot imatrix`"],
+        [],
+    ),
+    "--json list": (2, ["`ingot list --json`"], []),
+    "--quiet list": (2, ["`ingot list --quiet`"], []),
+    "list --history --sort size": (2, ["cannot be combined with"], ["goes without"]),
+    "show kept -v --tree": (2, ["cannot be combined with"], ["goes without"]),
+    "show kept --html x --json": (2, ["cannot be combined with"], ["goes without"]),
+    "history": (2, ["brings one back"], []),
+}
+"""A command, its exit code, what its answer has, and what it does not have."""
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_the_answer_helps_with_the_mistake(place, filled_store, monkeypatch, call):
+    code, has, lacks = CALLS[call]
+    names = {"place": place, "llama": LLAMA, "store": filled_store}
+    words = call.format(**names).split(" ")
+    monkeypatch.chdir(place)
+
+    outcome = run(*words, store=place / "store")
+    if "--json" in words:
+        text = f"{outcome.error['message']}\n{outcome.error['hint']}"
+    else:
+        text = outcome.failed(code)
+    assert outcome.code == code
+
+    assert [one.format(**names) for one in has if one.format(**names) not in text] == [], text
+    assert [one for one in lacks if one in text] == [], text
