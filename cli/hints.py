@@ -98,6 +98,7 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "bytes), or leave it out",
         "E_MISALIGNED": "`--on-misaligned adjust` takes a smaller group, and "
         "`--on-misaligned keep` leaves the tensor as it is",
+        "E_MODELFILE": "`ingot show NAME --modelfile` prints one that can be read",
         "E_MODELFILE_MISSING": "Check the path; `ingot show NAME --modelfile` prints one",
         "E_NAME": "Rename it: such a name is not safe on every system",
         "E_NAME_COLLISION": "Keep the latter: --rule '{quantized}=keep'",
@@ -163,7 +164,8 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "E_SYNC": "A model is a table `[[model]]` with `name`, `source`, and options of "
         "`ingot create`",
         "E_SYNC_LOCK": "Remove it: `ingot sync FILE` writes it again",
-        "E_SYNC_LOCKED": "`ingot sync FILE` without `--locked` makes and locks it",
+        "E_SYNC_LOCKED": "`ingot sync FILE` without `--locked` makes the models and writes the "
+        "lock",
         "E_SYNC_MISSING": 'A list is a TOML file: `[[model]]`, `name = "llama"`, '
         '`source = "./Llama-3.2-1B"`',
         "E_TOKENIZER": "`--to hf` writes tokenizers as they are",

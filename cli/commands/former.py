@@ -122,7 +122,7 @@ def list_former(pattern: str, store: Store, *, json: bool) -> None:
     from cli.views.text import ago, rfc3339
     from store import IngotError
     from store.lookup import is_chosen
-    from store.text import count, size
+    from store.text import count, printable, size
 
     rows, models, problems = [], [], []
     known = store.history.read()
@@ -169,7 +169,9 @@ def list_former(pattern: str, store: Store, *, json: bool) -> None:
     out(table([head, *rows], spare=(3,)))
     if rows:
         talk("`ingot cp NAME@ID NAME` brings one back, until `ingot gc`")
-    elif not pattern:
+    elif pattern:
+        talk(f"no former version has a name that matches `{printable(pattern)}`")
+    elif not problems:
         talk("no name has a former version since the last `ingot gc`")
 
 

@@ -105,7 +105,7 @@ def source_to_read(text: str, store: Store) -> Source:
     import os
 
     from cli.views.console import talk
-    from importer.sources.location import parse_source
+    from importer.sources.location import check_not_misspelled, parse_source
     from store.text import printable
 
     if not text.startswith((".", "/", "~", "hf:", "hf.co/")) and "://" not in text:
@@ -117,7 +117,7 @@ def source_to_read(text: str, store: Store) -> Source:
                 talk(f"note: `{shown}` is a model in the store and a path: took the model")
             return model
     found = parse_source(text)
-    _check_not_misspelled(found, text, store)
+    check_not_misspelled(found, text, store.catalog)
     return found
 
 
@@ -150,7 +150,7 @@ def source_to_import(
     from functools import partial
 
     from cli.views.console import talk
-    from importer.sources.location import parse_source
+    from importer.sources.location import check_not_misspelled, parse_source
     from store.text import printable
 
     stored = partial(find_model, store)
@@ -159,7 +159,7 @@ def source_to_import(
             base = given.content.base
             text = f": FROM {printable(base.text)}" if base is not None else ""
             talk(f"no SOURCE is named: doing what `{given.name}` says{text}")
-        return given.source(stored)
+        return given.source(stored, store.catalog)
     if source is None:
         talk(f"no SOURCE is named: reading the current directory, `{printable(os.getcwd())}`")
         source = "."
@@ -167,24 +167,8 @@ def source_to_import(
     if isinstance(found, Path) and _is_stored(source, stored):
         shown = printable(source)
         talk(f"note: `{shown}` is a path and a model in the store: took the path")
-    _check_not_misspelled(found, source, store)
+    check_not_misspelled(found, source, store.catalog)
     return found
-
-
-def _check_not_misspelled(found: Source, text: str, store: Store) -> None:
-    """Raise NotFoundError for what does not exist, but is nearly the name of a model."""
-    import os
-
-    from store.errors import NotFoundError
-    from store.lookup import nearest
-    from store.text import printable
-
-    if not isinstance(found, Path) or os.path.lexists(found) or text.startswith(_NEVER_NAMES):
-        return
-    if (hint := nearest(store.catalog, text)) is not None:
-        raise NotFoundError(
-            f"source `{printable(text)}` does not exist", code="E_SRC_MISSING", hint=hint
-        )
 
 
 def _is_stored(source: str, stored: Callable[[str], StoredModel | None]) -> bool:

@@ -1,5 +1,7 @@
 """Mistakes that newcomers make, and the words that the answer has, or must not have."""
 
+import shutil
+
 import pytest
 
 from tests.cli.runner import run
@@ -12,11 +14,30 @@ LLAMA = MODELS / "tiny-llama"
 def place(tmp_path_factory, filled_store):
     """Things that a path may lead to; `store` and `other` are not at the usual place."""
     place = tmp_path_factory.mktemp("helps")
-    (place / "store").symlink_to(filled_store)
+    store = shutil.copytree(filled_store, place / "store")
+    run("create", "tl", LLAMA, store=store).succeeded()
     (place / "other").symlink_to(filled_store)
     model(place / "dir")
     write(place / "plain", {"notes.txt": b"x"})
-    write(place, {"config.json": {"a": 1}})
+    write(
+        place,
+        {
+            "config.json": {"a": 1},
+            "From": b"# a comment\nFROM tll\n",
+            "Hub": b"FROM org/x\n",
+            "Nowhere": b"FROM ./nowhere\n",
+            "Adapter": b"FROM tl\nADAPTER tll\n",
+            "Draft": b"FROM tl\nDRAFT tll\n",
+            "Hot": b"FROM tl\nPARAMETER temperature hot\n",
+            "Open": b'FROM tl\nSYSTEM """hello\n',
+            "Template": b"FROM tl\nTEMPLATE {{ .Prompt }}{{ end }}\n",
+            "Empty": b"FROM tl\nSYSTEM\n",
+            "near.toml": b'[[model]]\nname = "m"\nsource = "tll"\n',
+            "models.toml": b'[[model]]\nname = "m"\nsource = "tl"\n',
+            "rules.toml": b'[[rules]]\nmatch = "*"\ntype = "int4"\n',
+            "layers.toml": b'[[rule]]\nmatch = "*"\ntype = "int4"\nlayers = "more-bit"\n',
+        },
+    )
     return place
 
 
@@ -62,6 +83,39 @@ CALLS = {
     "list --history --sort size": (2, ["cannot be combined with"], ["goes without"]),
     "show kept -v --tree": (2, ["cannot be combined with"], ["goes without"]),
     "show kept --html x --json": (2, ["cannot be combined with"], ["goes without"]),
+    "create mm tll": (9, ["Did you mean `tl:latest`?"], ["line"]),
+    "create x -f From": (9, ["`From`, line 2: ", "Did you mean `tl:latest`?"], []),
+    "create x -f Hub": (9, ["`Hub`, line 1: ", "Did you mean `hf:org/x`"], []),
+    "create x -f Nowhere": (9, ["`Nowhere`, line 1: ", "or `hf:org/repo`"], []),
+    "create x -f Adapter": (9, ["`Adapter`, line 2: ", "PEFT"], ["hf:", "in the store"]),
+    "create x -f Draft": (9, ["`Draft`, line 2: ", "DRAFT"], ["hf:", "in the store"]),
+    "sync near.toml": (9, ["`m:latest`", "Did you mean `tl:latest`?"], []),
+    "sync models.toml --locked": (
+        12,
+        ["no lock `models.toml.lock`", "`ingot sync FILE`", "writes the lock"],
+        [],
+    ),
+    "create x -f Hot": (3, ["Such as PARAMETER temperature 0.7"], []),
+    "create x -f Open": (3, ["not closed", 'End it with """'], []),
+    "create x -f Template": (3, ["TEMPLATE", "text/template"], []),
+    "create x -f Empty": (3, ["SYSTEM has no value", "`ingot show NAME --modelfile`"], []),
+    "create x {llama} --recipe rules.toml": (3, ["`rules`", "Did you mean `rule`?"], []),
+    "create x {llama} --recipe layers.toml": (
+        3,
+        ["`more-bit`", "Did you mean `more-bits`?"],
+        [],
+    ),
+    "verify kept --export nope": (
+        9,
+        ["no export at `nope`", "directory of an export"],
+        ["checkpoint"],
+    ),
+    "export kept {place}/out --to hf --variant x": (
+        2,
+        ["`kept:latest`", "no variant `x`", "`--variant`"],
+        [],
+    ),
+    "create x kept --variant x": (2, ["no variant `x`", "`--variant`"], []),
     "history": (2, ["brings one back"], []),
 }
 """A command, its exit code, what its answer has, and what it does not have."""
@@ -83,3 +137,14 @@ def test_the_answer_helps_with_the_mistake(place, filled_store, monkeypatch, cal
 
     assert [one.format(**names) for one in has if one.format(**names) not in text] == [], text
     assert [one for one in lacks if one in text] == [], text
+
+
+def test_what_finds_nothing_to_do_is_said(store):
+    call = ("create", "x", LLAMA, "--unpack", "--experts", "stacked")
+
+    told = run(*call, "--json", store=store).succeeded().document["warnings"]
+
+    assert any("nothing to unpack" in one for one in told)
+    assert any("no experts to stack" in one for one in told)
+    moe = ("create", "x", MODELS / "tiny-moe", "--experts", "stacked", "--json")
+    assert not any("stack" in one for one in run(*moe, store=store).document["warnings"])
