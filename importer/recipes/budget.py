@@ -100,11 +100,11 @@ def recipe_of(quantize: str | None, recipe: str | None) -> str:
 def _targets(allow: Sequence[str]) -> Sequence[Target]:
     if not allow:
         return _USUAL
-    found = [parse_target(text, _ALLOWED) for text in allow]
+    found = [parse_target(text, ALLOWED) for text in allow]
     for text, target in zip(allow, found, strict=True):
         if isinstance(target, Change):
             raise UsageError(
-                f"`{printable(text)}` is not a type to choose, expected {', '.join(_ALLOWED)}",
+                f"`{printable(text)}` is not a type to choose, expected {', '.join(ALLOWED)}",
                 code="E_QUANT_TYPE",
             )
     return found
@@ -126,7 +126,8 @@ def _usual() -> tuple[Target, ...]:
 
 
 _USUAL: Final = _usual()
-_ALLOWED: Final = tuple(word for word in TARGETS if not isinstance(parse_target(word), Change))
+ALLOWED: Final = tuple(word for word in TARGETS if not isinstance(parse_target(word), Change))
+"""Words for what a tensor may become."""
 
 
 def _bits(text: str) -> Fraction:
