@@ -43,7 +43,6 @@ class Given(NamedTuple):
         """
         from importer.sources.location import (
             check_not_misspelled,
-            is_missing,
             missing,
             parse_source,
         )
@@ -57,7 +56,7 @@ class Given(NamedTuple):
         with _told_where(base):
             found = self._expanded(base) or parse_source(base.text, stored, self.directory)
             check_not_misspelled(found, base.text, catalog)
-            if is_missing(found):
+            if isinstance(found, Path) and not os.path.lexists(found):
                 raise missing(found)
         return found
 

@@ -2,7 +2,7 @@
 
 # Without `from __future__ import annotations`: typer would compile each from its text, 3 ms.
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -14,6 +14,7 @@ from cli.commands.options import (
     NoClobberOpt,
     StoreOpt,
     existing_store,
+    store_option,
     threads,
 )
 from cli.commands.sources import get_model, looked_up
@@ -67,7 +68,7 @@ def list_models(
         return
     found, problems = _readable(pattern, opened)
     for problem in problems:
-        warn(f"{problem}; `ingot verify` tells more")
+        warn(f"{problem}; {_REMEDY}")
     if sort is ModelSort.SIZE:
         found.sort(key=lambda pair: -pair[1].nbytes)
     elif sort is ModelSort.MODIFIED:
@@ -86,6 +87,12 @@ def list_models(
         out(list_lines(rows))
 
 
+_REMEDY: Final = (
+    "make the model again, or remove it: its name with `ingot rm`, a stray file by hand"
+)
+"""What helps where a manifest is damaged, which nothing else has."""
+
+
 def _summary(
     store: "Store", model: "StoredManifest", manifest: "Manifest", problems: "list[str]"
 ) -> "Summary":
@@ -97,7 +104,8 @@ def _summary(
         return summary_of(store, manifest.config)
     except (IngotError, OSError):
         problems.append(f"the configuration of {model.name} is missing or damaged")
-        warn(f"{problems[-1]}; `ingot verify` tells more")
+        command = f"ingot verify {model.name} --repair{store_option(store)}"
+        warn(f"{problems[-1]}; `{command}` makes it again")
         return NOTHING
 
 

@@ -105,17 +105,20 @@ def parse_source(
     if text.startswith(("hf.co/", "huggingface.co/")) or "://" in text:
         return _parse_address(address)._replace(variant=variant)
     if re.fullmatch(_SHORT, text):
-        raise missing(text, f"Did you mean `hf:{printable(text)}`, on the Hub?")
+        raise NotFoundError(
+            f"source `{printable(text)}` does not exist",
+            code="E_SRC_MISSING",
+            hint=f"Did you mean `hf:{printable(text)}`, on the Hub?",
+        )
     return path
 
 
-def missing(source: object, hint: str | None = None) -> NotFoundError:
-    """Return the error for a source that does not exist, and perhaps what was meant."""
+def missing(source: Path) -> NotFoundError:
+    """Return the error for a source that does not exist."""
     return NotFoundError(
         f"source `{printable(str(source))}` does not exist",
         code="E_SRC_MISSING",
-        hint=hint
-        or "A source is a directory with a checkpoint, a file of weights (safetensors, "
+        hint="A source is a directory with a checkpoint, a file of weights (safetensors, "
         "GGUF, PyTorch, ONNX, UQFF), the name of a model in the store, or `hf:org/repo`",
     )
 
@@ -128,17 +131,15 @@ def check_not_misspelled(found: Source, text: str, catalog: Catalog) -> None:
         text: as it was typed.
         catalog: of the models that may have been meant.
     """
-    if not is_missing(found) or text.startswith(_NEVER_STORED):
+    is_there = not isinstance(found, Path) or os.path.lexists(found)
+    if is_there or text.startswith(_NEVER_STORED):
         return
     from store.lookup import nearest  # noqa: PLC0415 - for a mistake
 
     if (hint := nearest(catalog, text)) is not None:
-        raise missing(text, hint)
-
-
-def is_missing(found: Source) -> bool:
-    """Return whether a source is a path that does not exist."""
-    return isinstance(found, Path) and not os.path.lexists(found)
+        raise NotFoundError(
+            f"source `{printable(text)}` does not exist", code="E_SRC_MISSING", hint=hint
+        )
 
 
 def check_no_variant(model: StoredModel, variant: str | None) -> None:

@@ -139,6 +139,37 @@ def test_the_answer_helps_with_the_mistake(place, filled_store, monkeypatch, cal
     assert [one for one in lacks if one in text] == [], text
 
 
+def test_a_damaged_layer_is_named_and_how_to_mend_it(filled):
+    license_ = f"FROM kept\nLICENSE {'mine ' * 9}\n"
+    write(filled.parent, {"Licensed": license_.encode()})
+    run("create", "mine", "-f", filled.parent / "Licensed", store=filled).succeeded()
+    text = ("mine " * 9).strip().encode()
+    (lost,) = [one for one in (filled / "blobs").iterdir() if one.read_bytes() == text]
+    lost.unlink()
+
+    told = run("show", "mine", store=filled)
+
+    assert told.code == 5
+    digest = lost.name.replace("-", ":")
+    assert f"license (blob {digest}) is missing or has another size" in told.stderr
+    assert f"`ingot verify mine:latest --repair --store {filled}`" in told.stderr
+
+
+def test_a_damaged_manifest_is_listed_with_what_helps(filled):
+    path = filled / "manifests/registry.ollama.ai/library/kept/latest"
+    path.write_bytes(b"{")
+
+    told = run("list", store=filled).succeeded().stderr
+
+    assert "make the model again, or remove it: its name with `ingot rm`" in told
+
+
+def test_a_model_that_is_named_twice_is_verified_once(filled):
+    told = run("verify", "kept", "kept:latest", store=filled).succeeded()
+
+    assert "verified 1 model," in told.stdout
+
+
 def test_what_finds_nothing_to_do_is_said(store):
     call = ("create", "x", LLAMA, "--unpack", "--experts", "stacked")
 
