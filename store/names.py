@@ -108,7 +108,7 @@ def _why_not(part: str, allowed: frozenset[str], longest: int) -> str:
     if len(part) > longest:
         return f"it has {len(part)} characters, at most {longest} are allowed"
     if odd := next((char for char in part if char not in allowed), ""):
-        return f"it has {_quoted(odd)}"
+        return "it has a blank" if odd == " " else f"it has {_quoted(odd)}"
     return "" if part[:1] in _FIRST else f"it begins with {_quoted(part[:1])}"
 
 

@@ -155,13 +155,11 @@ def copy_model(
     from store.errors import UsageError
 
     if not target and from_ is None and to is None:
-        either = (
-            "`--link` goes with `--from` or `--to`" if link else "`--from DIR` or `--to DIR`"
-        )
+        hint = "Between two stores, `--from DIR` or `--to DIR`, the name may stay"
         raise UsageError(
             "TARGET is missing, expected `ingot cp SOURCE TARGET`",
             code="E_USAGE",
-            hint=f"Between two stores, the name may stay: {either}",
+            hint=f"{hint}; `--link` goes with `--from` or `--to`" if link else hint,
         )
     given = ModelName.parse(target) if target else None
     check_text(source)

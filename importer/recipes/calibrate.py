@@ -87,7 +87,7 @@ def check_used(asked: Calibrate, types: Sequence[Target]) -> None:
         raise UsageError(
             f"{types[0]} has no biases: it is symmetric already",
             code="E_CALIBRATE_UNUSED",
-            facts={"way": "symmetric"},
+            hint="Leave it out: it would change nothing",
         )
 
 

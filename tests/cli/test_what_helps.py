@@ -72,6 +72,7 @@ CALLS = {
     "create x {llama} --allow int4": (2, ["`--allow` belongs"], ["--sensitivity"]),
     "create x {llama} --symmetric": (2, ["`--symmetric` belongs"], ["--calibrate"]),
     "create x {llama} --calibrate mse": (2, ["`--calibrate` belongs"], ["--symmetric"]),
+    "create x {llama} -q nvfp4 --symmetric": (2, ["symmetric already", "Leave it out"], []),
     "load {place}/dir": (3, ["`ingot save`"], []),
     "export kept {place}/x.gguf --to gguf -q q4_k --imatrix {place}/config.json": (
         3,
@@ -137,6 +138,10 @@ def test_the_answer_helps_with_the_mistake(place, filled_store, monkeypatch, cal
 
     assert [one.format(**names) for one in has if one.format(**names) not in text] == [], text
     assert [one for one in lacks if one in text] == [], text
+
+
+def test_a_blank_in_a_name_is_called_one(store):
+    assert "it has a blank" in run("create", "a b", LLAMA, store=store).failed(2)
 
 
 def test_a_damaged_layer_is_named_and_how_to_mend_it(filled):
