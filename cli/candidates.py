@@ -46,6 +46,8 @@ def values_of(
         current: what there is of the word at the cursor.
     """
     if named := getattr(param.type, "choices", ()):
+        if (word, param.name) == ("show", "sort") and "--quality" not in before:
+            named = [one for one in named if str(one) in _OF_TENSORS]
         return Choices(tuple((str(one), "") for one in named))
     if param.param_type_name == "argument" and (word, param.name) in _MODELS:
         return _models(before, is_path=(word, param.name) in _OR_PATHS)
@@ -56,6 +58,8 @@ def values_of(
     return Choices((), FILES if param.name in _PATHS else NOTHING)
 
 
+_OF_TENSORS: Final = frozenset({"name", "size"})
+"""The orders of tensors of which no quality is shown."""
 _MODELS: Final = frozenset(
     {
         ("create", "name"),
@@ -68,6 +72,7 @@ _MODELS: Final = frozenset(
         ("rm", "names"),
         ("push", "name"),
         ("save", "names"),
+        ("save", "dest"),
         ("export", "name"),
         ("diff", "a"),
         ("diff", "b"),
@@ -80,6 +85,7 @@ _MODELS: Final = frozenset(
 _OR_PATHS: Final = frozenset(
     {
         ("create", "source"),
+        ("save", "dest"),  # where another name may stand, too
         ("export", "name"),
         ("diff", "a"),
         ("diff", "b"),
@@ -159,6 +165,13 @@ def _targets(_: Sequence[str], __: str) -> Choices:
     return Choices(tuple((name, "") for name in TARGETS))
 
 
+def _allowed(_: Sequence[str], current: str) -> Choices:
+    from importer.recipes.budget import ALLOWED
+
+    given, comma, _word = current.rpartition(",")
+    return Choices(joined([(name, "") for name in ALLOWED], given + comma))
+
+
 def _rule(_: Sequence[str], current: str) -> Choices:
     glob, equals, _wanted = current.rpartition("=")
     return Choices(joined(_targets(_, "").words, f"{glob}=")) if equals else EMPTY
@@ -203,6 +216,7 @@ _VALUES: Final = MappingProxyType[str, Callable[[Sequence[str], str], Choices]](
         "lm_head": _targets,
         "vision": _targets,
         "rule": _rule,
+        "allow": _allowed,
         "recipe": _presets,
         "variant": _variants,
         "group_size": _group_sizes,

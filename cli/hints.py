@@ -29,13 +29,12 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "`--allow` with smaller types makes it less",
         "E_BUDGET_TWICE": "Give `--target-size` or `--target-bpw`",
         "E_BUDGET_TYPE": "Leave `-q` out; `--allow` names the types to choose from",
-        "E_BUDGET_UNUSED": "`--allow` and `--sensitivity` belong to `--target-size` and "
-        "`--target-bpw`",
+        "E_BUDGET_UNUSED": "`--{word}` belongs to `--target-size` and `--target-bpw`",
         "E_BUSY": "Run the command again when the other one is done, or give `ingot gc` more "
         "time with `--wait SECONDS`",
         "E_CALIBRATE": "`ingot help create` names the ways",
-        "E_CALIBRATE_UNUSED": "`--calibrate` and `--symmetric` belong to the type that `-q` "
-        "names, or to the types of a recipe",
+        "E_CALIBRATE_UNUSED": "`--{way}` belongs to the type that `-q` names, or to the types "
+        "of a recipe",
         "E_CLUSTER_ADDRESS": "`dask scheduler` prints its address when it starts",
         "E_CLUSTER_DIED": "Look at the logs of the workers: most often they have too little "
         "memory; blobs that were made are kept: run the same command again",
@@ -88,6 +87,8 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "E_IMATRIX_UNUSED": "Measure one of this very model; `--calibrate mse` needs none",
         "E_IO": "Run it again; if it stays so, look at the disk (`dmesg`)",
         "E_JSON": _DAMAGED,
+        "E_LAYOUT": "`ingot save` writes one, and so does `skopeo copy … oci:DIR`: make it "
+        "again",
         "E_LAYOUT_NAME": "Say it: `ingot load SOURCE NAME`",
         "E_LIMIT": "The page on limits (docs/formats/limits.md) says what is refused, and why",
         "E_LINK": "Leave `--link` out: blobs are shared or copied then",
@@ -97,6 +98,7 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "bytes), or leave it out",
         "E_MISALIGNED": "`--on-misaligned adjust` takes a smaller group, and "
         "`--on-misaligned keep` leaves the tensor as it is",
+        "E_MODELFILE": "`ingot show NAME --modelfile` prints one that can be read",
         "E_MODELFILE_MISSING": "Check the path; `ingot show NAME --modelfile` prints one",
         "E_NAME": "Rename it: such a name is not safe on every system",
         "E_NAME_COLLISION": "Keep the latter: --rule '{quantized}=keep'",
@@ -162,7 +164,8 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "E_SYNC": "A model is a table `[[model]]` with `name`, `source`, and options of "
         "`ingot create`",
         "E_SYNC_LOCK": "Remove it: `ingot sync FILE` writes it again",
-        "E_SYNC_LOCKED": "`ingot sync FILE` without `--locked` makes and locks it",
+        "E_SYNC_LOCKED": "`ingot sync FILE` without `--locked` makes the models and writes the "
+        "lock",
         "E_SYNC_MISSING": 'A list is a TOML file: `[[model]]`, `name = "llama"`, '
         '`source = "./Llama-3.2-1B"`',
         "E_TOKENIZER": "`--to hf` writes tokenizers as they are",
@@ -179,7 +182,7 @@ _FAMILIES: Final = MappingProxyType(
         "E_ONNX": "The file does not follow the ONNX format: fetch or export it again",
         "E_PT": "The file is not a checkpoint of PyTorch that can be read: fetch it again, or "
         "save the weights as safetensors",
-        "E_IMATRIX": "Measure the importance matrix again, with llama-imatrix",
+        "E_IMATRIX": "Measure one with `ingot imatrix` or llama-imatrix",
     }
 )
 """By the beginning of the code: what helps where the code itself has no hint."""

@@ -41,7 +41,7 @@ PEERS: Final[Mapping[str, str]] = MappingProxyType(
         **dict.fromkeys(
             ("restore", "undelete", "undo", "history"),
             "`ingot list --history` shows former versions, `ingot cp NAME@ID NAME` "
-            "brings it back",
+            "brings one back",
         ),
         **dict.fromkeys(("du", "usage", "disk"), "`ingot df`"),
         **dict.fromkeys(
@@ -131,7 +131,7 @@ def in_our_words(
         rest: the words that are neither options nor the command's arguments.
     """
     if hasattr(error, "possibilities"):
-        return _no_option(str(getattr(error, "option_name", "")), command, ctx)
+        return _no_option(str(getattr(error, "option_name", "")), command, ctx, rest)
     if hasattr(error, "option_name"):
         return _wrong_use(str(error.option_name), command, ctx)
     param = getattr(error, "param", None)
@@ -167,7 +167,10 @@ def _usage(message: str, ctx: typer.Context, hint: str | None = None) -> UsageEr
 
 
 def _no_option(
-    option: str, command: TyperCommand | TyperGroup, ctx: typer.Context
+    option: str,
+    command: TyperCommand | TyperGroup,
+    ctx: typer.Context,
+    rest: Sequence[str],
 ) -> UsageError:
     # Without the dashes, in which all of them agree.
     known = [opt[2:] for one in _options(command) for opt in one.opts if opt[:2] == "--"]
@@ -177,8 +180,23 @@ def _no_option(
     hint = f"Did you mean `--{near}`?" if near is not None else None
     for of in ("", command.name or ""):
         hint = PEERS_OPTIONS.get(of, {}).get(word) or hint
+    hint = _behind(option, command, ctx, rest) or hint
     message = f"`{ctx.command_path}` has no option `{printable(option)}`"
     return _usage(message, ctx, hint)
+
+
+def _behind(
+    option: str,
+    command: TyperCommand | TyperGroup,
+    ctx: typer.Context,
+    rest: Sequence[str],
+) -> str | None:
+    """Return the hint for an option that stands before its command, and belongs behind it."""
+    commands = getattr(command, "commands", {})
+    word = next((word for word in rest if word in commands), None)
+    if word is None or not any(option in one.opts for one in _options(commands[word])):
+        return None
+    return f"It belongs behind the command: `{ctx.command_path} {word} {option}`"
 
 
 def _wrong_use(

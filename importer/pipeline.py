@@ -7,7 +7,7 @@ import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from importer.engine.growth import configuration, known_blobs
 from importer.engine.held import check_readable, check_sources, hold_sources
@@ -23,6 +23,7 @@ from importer.planning.layers import layer_of
 from importer.planning.outcome import check_fits
 from importer.planning.plan import FilePlan, Plan
 from importer.planning.planner import make_plan
+from importer.planning.unused import unused
 from importer.recipes.options import QuantizeOptions
 from importer.recipes.recipe import Recipe
 from importer.request import ImportRequest
@@ -30,7 +31,7 @@ from importer.sources.carried import Role
 from importer.sources.classification import classify
 from importer.sources.cross_check import check_reference
 from importer.sources.inventory import Inventory, read_inventory, take_inventory
-from importer.sources.location import HubRepository, StoredModel
+from importer.sources.location import HubRepository, StoredModel, check_no_variant
 from store import BlobRef, CommitOutcome, Digest, Layer, Manifest, MediaType, ModelName, Store
 from store.errors import UsageError
 from store.manifest import CONFIG_MEDIA_TYPE
@@ -40,8 +41,6 @@ from store.writer import BlobsGoneError
 
 if TYPE_CHECKING:  # few imports have a matrix
     from importer.sources.imatrix import MatrixFile
-
-_NO_REPORT: Final = "there is nothing to report: no tensor is quantized or rounded"
 
 
 class ImportResult(NamedTuple):
@@ -131,9 +130,14 @@ def planned(
             plan = plan_within(Sought(recipe, make, matrix, request), store, listen)
         if request.strict:
             check_fits(plan.blobs)
-        if request.report and not plan.rounds:
-            plan = plan._replace(warnings=(*plan.warnings, _NO_REPORT))
-        yield plan
+        asked = request.recipe
+        notes = unused(
+            plan,
+            stacks=isinstance(asked, QuantizeOptions) and asked.stacked is True,
+            unpacks=request.unpack,
+            reports=request.report,
+        )
+        yield plan._replace(warnings=(*plan.warnings, *notes))
 
 
 def import_model(
@@ -242,6 +246,7 @@ def _inventory(
     if isinstance(source, StoredModel):
         from importer.sources.stored.source import read_stored  # noqa: PLC0415 - as below
 
+        check_no_variant(source, variant)
         yield read_stored(store, source.manifest, apart=apart)
         return
     if isinstance(source, HubRepository):
@@ -275,11 +280,10 @@ def _one_variant(source: HubRepository, asked: str | None) -> str | None:
 
 def _place_of(request: ImportRequest, plan: Plan) -> Path | None:
     source = request.source
-    if plan.inventory.model is not None:
-        return None  # the configuration tells which stored model it was
     if isinstance(source, Path) and source.is_file():
         return source.absolute()  # its directory would be another source
-    return plan.inventory.root
+    # Of a stored model the configuration tells which it was.
+    return None if plan.inventory.model is not None else plan.inventory.root
 
 
 def _place(request: ImportRequest, inventory: Inventory) -> Path:

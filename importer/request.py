@@ -126,7 +126,7 @@ def is_derived(request: ImportRequest) -> bool:
     return (
         isinstance(request.source, StoredModel)
         and not request.takes_apart
-        and not (request.report or request.strict)
+        and not (request.report or request.strict or request.variant)
         and request.draft is None
         and request.adapter is None
     )

@@ -118,6 +118,7 @@ def is_no_space(error: OSError) -> bool:
 _CODES: Final[Mapping[int, str]] = MappingProxyType(
     {errno.EACCES: "E_ACCESS", errno.EPERM: "E_ACCESS", errno.EROFS: "E_READ_ONLY"}
 )
+_TOO_LONG: Final = "Use a shorter path: the file system does not take one of this length"
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
@@ -134,7 +135,8 @@ def from_os_error(error: OSError) -> IngotError:
     if is_no_space(error):
         return NoSpaceError(f"{where}{what}", code="E_NOSPACE")
     code = "E_EXHAUSTED" if is_exhausted(error) else _CODES.get(error.errno or 0, "E_IO")
-    return StorageError(f"{where}{what} ({name})", code=code)
+    hint = _TOO_LONG if error.errno == errno.ENAMETOOLONG else None
+    return StorageError(f"{where}{what} ({name})", code=code, hint=hint)
 
 
 def in_words(error: IngotError | OSError) -> str:

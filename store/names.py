@@ -41,11 +41,12 @@ class ModelName:
             ("tag", tag, _PART, _LONGEST),
         )
         for what, part, allowed, longest in grammar:
-            if part[:1] not in _FIRST or not allowed.issuperset(part) or len(part) > longest:
-                raise _invalid(f"{what} {_quoted(part)} is not valid")
+            if why := _why_not(part, allowed, longest):
+                raise _invalid(f"{what} {_quoted(part)} is not valid: {why}")
             # `con`, `nul.x` and `a.` are not file names on Windows, and a store travels.
             if is_reserved(part):
-                raise _invalid(f"{what} {_quoted(part)} is a reserved file name on Windows")
+                message = f"{what} {_quoted(part)} is a reserved file name on Windows"
+                raise _invalid(message, _RESERVED)
         self.host: Final = host
         self.namespace: Final = namespace
         self.model: Final = model
@@ -102,14 +103,27 @@ class ModelName:
         return short
 
 
+def _why_not(part: str, allowed: frozenset[str], longest: int) -> str:
+    """Return which rule a part breaks, or nothing."""
+    if len(part) > longest:
+        return f"it has {len(part)} characters, at most {longest} are allowed"
+    if odd := next((char for char in part if char not in allowed), ""):
+        return "it has a blank" if odd == " " else f"it has {_quoted(odd)}"
+    return "" if part[:1] in _FIRST else f"it begins with {_quoted(part[:1])}"
+
+
 def _quoted(text: str) -> str:
     return f"`{printable(text)}`"
 
 
-def _invalid(message: str) -> UsageError:
-    return UsageError(
-        f"invalid model name: {message}",
-        code="E_NAME",
-        hint="A name is `[host/][namespace/]model[:tag]` of ASCII letters, digits, `_`, `-` "
-        "and `.`, each part at most 80 long and not beginning with `-` or `.`",
-    )
+_GRAMMAR: Final = (
+    "A name is `[host/][namespace/]model[:tag]` of ASCII letters, digits, `_`, `-` "
+    "and `.`, each part at most 80 long and not beginning with `-` or `.`"
+)
+_RESERVED: Final = (
+    "Choose another name: a store may be moved to Windows, where no file can be called so"
+)
+
+
+def _invalid(message: str, hint: str = _GRAMMAR) -> UsageError:
+    return UsageError(f"invalid model name: {message}", code="E_NAME", hint=hint)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cli.commands.options import existing_store, store_to_fill
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from cli.views.progress_style import Style
-    from store import ModelName
+    from store import ModelName, Store
 
 
 class Ends(NamedTuple):
@@ -52,9 +56,7 @@ def copy_between(
     if ends.source is not None and ends.target is not None:
         message = "`--from` and `--to` together: one of the stores is this one"
         raise UsageError(message, code="E_USAGE", hint="`--store DIR` names this one")
-    source = existing_store(ends.store if ends.source is None else ends.source)
-    root = ends.store if ends.target is None else ends.target
-    with source, store_to_fill(root, may_init=ends.may_init) as target:
+    with _read_from(ends) as source, _written_to(ends) as target:
         if target.exists and os.path.samefile(source.layout.root, target.layout.root):
             message = f"`{printable(str(source.layout.root))}` is both stores"
             raise UsageError(
@@ -95,3 +97,43 @@ def copy_between(
     elif done.replaced is not None:
         talk(f"replaced {given} (was {done.replaced.short})")
     out([f"copied '{model.name}' to '{given}' in {printable(place, 1000)}"])
+
+
+def _read_from(ends: Ends) -> Store:
+    if ends.source is None:
+        return existing_store(ends.store)
+    with _named_by("--from"):
+        return existing_store(ends.source)
+
+
+def _written_to(ends: Ends) -> Store:
+    if ends.target is None:
+        return store_to_fill(ends.store, may_init=ends.may_init)
+    with _named_by("--to"):
+        return store_to_fill(ends.target, may_init=ends.may_init)
+
+
+@contextlib.contextmanager
+def _named_by(option: str) -> Iterator[None]:
+    """Have errors about a store name the option that named it, which is not `--store`."""
+    from store.errors import IngotError
+
+    try:
+        yield
+    except IngotError as error:
+        error.args = (str(error).replace("`--store`", f"`{option}`"),)
+        if error.code in _OF_OTHERS:
+            error.hint = _OF_OTHERS[error.code].format(option=option)
+        raise
+
+
+_OF_OTHERS: Final = MappingProxyType(
+    {
+        "E_NO_STORE": "Name the directory of a store with `{option}`",
+        "E_STORE_FOREIGN": "Name another directory with `{option}`, or make a store of this "
+        "one with `--init`",
+        "E_STORE_PATH": "Name another directory with `{option}`",
+        "E_VERSION": "Name another store with `{option}`",
+    }
+)
+"""What helps against an error about a store that `--store` does not name."""

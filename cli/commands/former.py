@@ -26,8 +26,25 @@ def check_text(text: str) -> None:
 
     if AT in text:
         _parsed(text)
-    else:
+        return
+    try:
         check_plain(text)
+    except UsageError as error:
+        error.hint = made_of(text) or error.hint
+        raise
+
+
+def made_of(text: str) -> str | None:
+    """Return the hint for a path in place of a stored model; None where it is not like one."""
+    import os
+    import shlex
+
+    from store.text import printable
+
+    if not (text.startswith(("./", "../", "/", "~")) or os.path.lexists(text)):
+        return None
+    words = printable(shlex.join(["ingot", "create", "NAME", text]))
+    return f"A model of the store is named here; `{words}` makes one of a path"
 
 
 def find_former(store: Store, text: str) -> StoredManifest:
@@ -54,8 +71,14 @@ def find_former(store: Store, text: str) -> StoredManifest:
         message = f"`{text}` may be any of {these}"
         raise UsageError(message, code="E_ID_AMBIGUOUS", hint="Give more digits")
     if not found:
+        from cli.commands.options import store_option
+
         message = f"`{name}` has no `{wanted}` in its history"
-        raise NotFoundError(message, code="E_HISTORY", hint=_GONE)
+        hint = (
+            f"`ingot list --history{store_option(store)}` shows what can be brought back; "
+            "`ingot gc` removes all of it"
+        )
+        raise NotFoundError(message, code="E_HISTORY", hint=hint)
     return found[0]
 
 
@@ -90,11 +113,6 @@ def restore(writer: Writer, former: StoredManifest, target: ModelName) -> Stored
         ) from error
 
 
-_GONE: Final = (
-    "`ingot list --history` shows what can be brought back; `ingot gc` removes all of it"
-)
-
-
 def list_former(pattern: str, store: Store, *, json: bool) -> None:
     """Print what names that a glob or a beginning chooses stood for before."""
     import time
@@ -104,7 +122,7 @@ def list_former(pattern: str, store: Store, *, json: bool) -> None:
     from cli.views.text import ago, rfc3339
     from store import IngotError
     from store.lookup import is_chosen
-    from store.text import count, size
+    from store.text import count, printable, size
 
     rows, models, problems = [], [], []
     known = store.history.read()
@@ -151,7 +169,9 @@ def list_former(pattern: str, store: Store, *, json: bool) -> None:
     out(table([head, *rows], spare=(3,)))
     if rows:
         talk("`ingot cp NAME@ID NAME` brings one back, until `ingot gc`")
-    elif not pattern:
+    elif pattern:
+        talk(f"no former version has a name that matches `{printable(pattern)}`")
+    elif not problems:
         talk("no name has a former version since the last `ingot gc`")
 
 

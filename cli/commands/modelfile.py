@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from store.errors import InputError, NotFoundError
+from store.errors import IngotError, InputError, NotFoundError
 from store.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from importer.modelfile.instructions import Modelfile, Named
     from importer.sources.location import Source, StoredModel
+    from store.catalog import Catalog
 
 USUAL = "Modelfile"
 """The file that is read where no source and no file is named, as `ollama create` does."""
@@ -26,14 +29,23 @@ class Given(NamedTuple):
     directory: Path
     name: str
 
-    def source(self, stored: Callable[[str], StoredModel | None]) -> Source:
+    def source(self, stored: Callable[[str], StoredModel | None], catalog: Catalog) -> Source:
         """Return what FROM names.
+
+        Args:
+            stored: returns the stored model that a text means, or None.
+            catalog: of the models that may have been meant by a misspelled name.
 
         Raises:
             InputError: there is no FROM.
             UsageError: what it names cannot be a source.
+            NotFoundError: what it names does not exist.
         """
-        from importer.sources.location import parse_source
+        from importer.sources.location import (
+            check_not_misspelled,
+            missing,
+            parse_source,
+        )
 
         if (base := self.content.base) is None:
             raise InputError(
@@ -41,14 +53,30 @@ class Given(NamedTuple):
                 code="E_MODELFILE",
                 hint="FROM names a directory, a file, a model in the store or one on the Hub",
             )
-        home = self._expanded(base)
-        return home if home is not None else parse_source(base.text, stored, self.directory)
+        with _told_where(base):
+            found = self._expanded(base) or parse_source(base.text, stored, self.directory)
+            check_not_misspelled(found, base.text, catalog)
+            if isinstance(found, Path) and not os.path.lexists(found):
+                raise missing(found)
+        return found
 
     def path(self, named: Named | None) -> Path | None:
-        """Return the path that ADAPTER or DRAFT names, or None where neither is there."""
+        """Return the path that ADAPTER or DRAFT names, or None where neither is there.
+
+        Raises:
+            NotFoundError: it does not exist.
+        """
         if named is None:
             return None
-        return self._expanded(named) or self.directory / named.text
+        found = self._expanded(named) or self.directory / named.text
+        if not os.path.lexists(found):
+            with _told_where(named):
+                raise NotFoundError(
+                    f"`{printable(str(found))}` does not exist",
+                    code="E_SRC_MISSING",
+                    hint="ADAPTER names a directory that PEFT wrote, and DRAFT one of a model",
+                )
+        return found
 
     def _expanded(self, named: Named) -> Path | None:
         if not named.text.startswith("~"):
@@ -57,6 +85,17 @@ class Given(NamedTuple):
             return Path(named.text).expanduser()
         except RuntimeError:
             named.place.bad("there is no such user's home directory")
+
+
+@contextlib.contextmanager
+def _told_where(named: Named) -> Iterator[None]:
+    """Have an error about what a Modelfile names say where it does."""
+    try:
+        yield
+    except IngotError as error:
+        place = named.place
+        error.args = (f"`{printable(place.name)}`, line {place.line}: {error}",)
+        raise
 
 
 def load(file: str | None, *, has_source: bool) -> Given | None:

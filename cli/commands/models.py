@@ -2,7 +2,7 @@
 
 # Without `from __future__ import annotations`: typer would compile each from its text, 3 ms.
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -15,9 +15,10 @@ from cli.commands.options import (
     ProgressOpt,
     StoreOpt,
     existing_store,
+    store_option,
     threads,
 )
-from cli.commands.sources import get_model
+from cli.commands.sources import get_model, looked_up
 from cli.views.progress_style import Style
 from cli.views.sort import ModelSort
 
@@ -59,7 +60,7 @@ def list_models(
         message = "`--names` goes with neither `--json` nor `--history`"
         raise UsageError(message, code="E_USAGE")
     if history and sort is not ModelSort.NAME:
-        message = "`--sort` goes without `--history`, where the latest comes first"
+        message = "`--sort` cannot be combined with `--history`, where the latest comes first"
         raise UsageError(message, code="E_USAGE")
     opened = existing_store(store)
     if history:
@@ -69,7 +70,7 @@ def list_models(
         return
     found, problems = _readable(pattern, opened)
     for problem in problems:
-        warn(f"{problem}; `ingot verify` tells more")
+        warn(f"{problem}; {_REMEDY}")
     if sort is ModelSort.SIZE:
         found.sort(key=lambda pair: -pair[1].nbytes)
     elif sort is ModelSort.MODIFIED:
@@ -88,6 +89,12 @@ def list_models(
         out(list_lines(rows))
 
 
+_REMEDY: Final = (
+    "make the model again, or remove it: its name with `ingot rm`, a stray file by hand"
+)
+"""What helps where a manifest is damaged, which nothing else has."""
+
+
 def _summary(
     store: "Store", model: "StoredManifest", manifest: "Manifest", problems: "list[str]"
 ) -> "Summary":
@@ -99,7 +106,8 @@ def _summary(
         return summary_of(store, manifest.config)
     except (IngotError, OSError):
         problems.append(f"the configuration of {model.name} is missing or damaged")
-        warn(f"{problems[-1]}; `ingot verify` tells more")
+        command = f"ingot verify {model.name} --repair{store_option(store)}"
+        warn(f"{problems[-1]}; `{command}` makes it again")
         return NOTHING
 
 
@@ -150,10 +158,11 @@ def copy_model(
     from store.errors import UsageError
 
     if not target and from_ is None and to is None:
+        hint = "Between two stores, `--from DIR` or `--to DIR`, the name may stay"
         raise UsageError(
             "TARGET is missing, expected `ingot cp SOURCE TARGET`",
             code="E_USAGE",
-            hint="Between two stores, `--from DIR` or `--to DIR`, the name may stay",
+            hint=f"{hint}; `--link` goes with `--from` or `--to`" if link else hint,
         )
     given = ModelName.parse(target) if target else None
     check_text(source)
@@ -216,7 +225,8 @@ def remove_models(
         if not is_glob(one):
             ModelName.parse(one)
     opened = existing_store(store)
-    removed = names_to_remove(opened.catalog, names)
+    with looked_up(opened):
+        removed = names_to_remove(opened.catalog, names)
     free = only_of(opened.catalog, removed)
     torn = [name for name in removed if not is_readable(opened.catalog, name)]
     opened.remove(removed)

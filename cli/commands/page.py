@@ -25,7 +25,7 @@ def write_page(store: Store, model: Description, file: str, *, json: bool) -> No
     from cli.views.console import out
 
     if json:
-        raise UsageError("`--html` goes without `--json`", code="E_USAGE")
+        raise UsageError("`--html` cannot be combined with `--json`", code="E_USAGE")
     if not file:  # as of `"$UNSET"`
         raise UsageError("`--html` is empty, expected a file", code="E_USAGE")
     if file == _STDOUT:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import contextlib
+import re
+import shlex
+from collections.abc import Iterator
+from typing import Annotated, Final
 
 import typer
 
@@ -29,6 +33,23 @@ InsecureOpt = Annotated[
 DryRunOpt = Annotated[
     bool, typer.Option("--dry-run", help="Print what would move, and move nothing.")
 ]
+
+
+_HUB: Final = r"(?:https?://|oci://)?(?:hf:(?://)?|(?:hf\.co|huggingface\.co)/)([\w.-]+/.+)"
+
+
+@contextlib.contextmanager
+def _perhaps_on_the_hub(reference: str) -> Iterator[None]:
+    """Have errors about what is on the Hugging Face Hub name the command that imports it."""
+    from store.errors import IngotError
+
+    try:
+        yield
+    except IngotError as error:
+        if found := re.fullmatch(_HUB, reference, re.ASCII):
+            command = shlex.join(["ingot", "create", "NAME", f"hf:{found[1]}"])
+            error.hint = f"`{command}` imports a repository of the Hugging Face Hub"
+        raise
 
 
 def push(
@@ -141,14 +162,15 @@ def pull(
     from store.errors import UsageError
     from store.names import ModelName
 
-    place = Reference.parse(reference)
+    with _perhaps_on_the_hub(reference):
+        place = Reference.parse(reference)
     target = ModelName.parse(name) if name else place.name
     if target is None:
         message = f"`{place}` does not say what to call the model"
         hint = f"`ingot pull {place} NAME`"
         raise UsageError(message, code="E_REGISTRY_NAME", hint=hint)
     manner = Manner(insecure=insecure)
-    with store_to_fill(store, may_init=init) as opened:
+    with store_to_fill(store, may_init=init) as opened, _perhaps_on_the_hub(reference):
         if no_clobber:
             opened.catalog.check_free(target)
         if dry_run:

@@ -120,6 +120,7 @@ def show(
             case "quality":
                 _print_quality(opened, model, glob, sort, json=json)
             case "tree":
+                _warn(opened, model)
                 _print_tree(model, json=json)
             case "tensor":
                 from cli.commands.show_tensor import print_statistics
@@ -128,12 +129,12 @@ def show(
             case "html":
                 from cli.commands.page import write_page
 
-                _warn(model)
+                _warn(opened, model)
                 write_page(opened, model, html or "", json=json)
             case "" | "tensors":
                 by_size = sort is Sort.SIZE
                 is_list = mode == "tensors" and not json
-                _warn(model)
+                _warn(opened, model)
                 if glob != "*":
                     _check_match(model, glob)
                 if is_list:
@@ -175,7 +176,7 @@ def _check_order(mode: str, glob: str, sort: Sort | None, *, verbose: bool) -> N
             "two models",
         )
     if verbose and mode:
-        raise UsageError(f"`-v` goes without `--{mode}`", code="E_USAGE")
+        raise UsageError(f"`-v` cannot be combined with `--{mode}`", code="E_USAGE")
     if sort in {Sort.NAME, Sort.SIZE} and not (mode in {"tensors", "quality"} or verbose):
         message = f"`--sort {sort}` needs `--tensors`, `--quality` or `-v`"
         raise UsageError(message, code="E_USAGE")
@@ -218,7 +219,6 @@ def _print_tree(model: "Description", *, json: bool) -> None:
     from cli.views.tree import tree_document, tree_lines
     from importer.models.tree import tree_of
 
-    _warn(model)
     root = tree_of(model)
     if json:
         out_json("show", {"name": str(model.name), "tree": tree_document(root)})
@@ -226,11 +226,15 @@ def _print_tree(model: "Description", *, json: bool) -> None:
         out(tree_lines(root))
 
 
-def _warn(model: "Description") -> None:
-    from cli.views.console import warn
+def _warn(store: "Store", model: "Description") -> None:
+    from cli.commands.options import store_option
+    from cli.views.console import talk, warn
 
     for problem in model.problems:
         warn(problem)
+    if model.problems and model.name is not None:
+        command = f"ingot verify {model.name} --repair{store_option(store)}"
+        talk(f"`{command}` makes again what is damaged")
     if not model.manifest.is_supported:
         warn(f"the manifest of {model.name} has an unknown schema or media type")
 

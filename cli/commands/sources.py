@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from cli.commands.modelfile import Given
     from importer.sources.location import Source, StoredModel
@@ -35,6 +36,26 @@ def find_model(store: Store, text: str) -> StoredModel | None:
     return None if name is None else StoredModel(name)
 
 
+@contextlib.contextmanager
+def looked_up(store: Store, text: str = "") -> Iterator[None]:
+    """Have the hint for a model that a store lacks list what this store has.
+
+    Args:
+        text: that names the model, and may be a path instead.
+    """
+    from cli.commands.former import made_of
+    from cli.commands.options import store_option
+    from store.errors import NotFoundError
+
+    try:
+        yield
+    except NotFoundError as error:
+        if error.code == "E_NOT_FOUND" and error.hint is None:
+            lists = f"`ingot list{store_option(store)}` shows what there is"
+            error.hint = (made_of(text) if text else None) or lists
+        raise
+
+
 def get_model(store: Store, text: str) -> StoredModel:
     """Return the stored model that a name, an ID or `NAME@ID` means.
 
@@ -49,7 +70,8 @@ def get_model(store: Store, text: str) -> StoredModel:
     if AT in text:
         former = find_former(store, text)
         return StoredModel(former.name, former)
-    return StoredModel(get_name(store.catalog, text))
+    with looked_up(store, text):
+        return StoredModel(get_name(store.catalog, text))
 
 
 def get_models(store: Store, texts: list[str]) -> list[StoredModel]:
@@ -65,7 +87,8 @@ def get_models(store: Store, texts: list[str]) -> list[StoredModel]:
     found: dict[StoredModel, None] = {}
     for text in texts:
         if is_glob(text):
-            found |= dict.fromkeys(map(StoredModel, names_like(store.catalog, text)))
+            with looked_up(store):
+                found |= dict.fromkeys(map(StoredModel, names_like(store.catalog, text)))
         else:
             found[get_model(store, text)] = None
     return list(found)
@@ -82,7 +105,7 @@ def source_to_read(text: str, store: Store) -> Source:
     import os
 
     from cli.views.console import talk
-    from importer.sources.location import parse_source
+    from importer.sources.location import check_not_misspelled, parse_source
     from store.text import printable
 
     if not text.startswith((".", "/", "~", "hf:", "hf.co/")) and "://" not in text:
@@ -94,7 +117,7 @@ def source_to_read(text: str, store: Store) -> Source:
                 talk(f"note: `{shown}` is a model in the store and a path: took the model")
             return model
     found = parse_source(text)
-    _check_not_misspelled(found, text, store)
+    check_not_misspelled(found, text, store.catalog)
     return found
 
 
@@ -127,7 +150,7 @@ def source_to_import(
     from functools import partial
 
     from cli.views.console import talk
-    from importer.sources.location import parse_source
+    from importer.sources.location import check_not_misspelled, parse_source
     from store.text import printable
 
     stored = partial(find_model, store)
@@ -136,7 +159,7 @@ def source_to_import(
             base = given.content.base
             text = f": FROM {printable(base.text)}" if base is not None else ""
             talk(f"no SOURCE is named: doing what `{given.name}` says{text}")
-        return given.source(stored)
+        return given.source(stored, store.catalog)
     if source is None:
         talk(f"no SOURCE is named: reading the current directory, `{printable(os.getcwd())}`")
         source = "."
@@ -144,24 +167,8 @@ def source_to_import(
     if isinstance(found, Path) and _is_stored(source, stored):
         shown = printable(source)
         talk(f"note: `{shown}` is a path and a model in the store: took the path")
-    _check_not_misspelled(found, source, store)
+    check_not_misspelled(found, source, store.catalog)
     return found
-
-
-def _check_not_misspelled(found: Source, text: str, store: Store) -> None:
-    """Raise NotFoundError for what does not exist, but is nearly the name of a model."""
-    import os
-
-    from store.errors import NotFoundError
-    from store.lookup import nearest
-    from store.text import printable
-
-    if not isinstance(found, Path) or os.path.lexists(found) or text.startswith(_NEVER_NAMES):
-        return
-    if (hint := nearest(store.catalog, text)) is not None:
-        raise NotFoundError(
-            f"source `{printable(text)}` does not exist", code="E_SRC_MISSING", hint=hint
-        )
 
 
 def _is_stored(source: str, stored: Callable[[str], StoredModel | None]) -> bool:

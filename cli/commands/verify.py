@@ -104,7 +104,7 @@ def verify(
         hint = "ingot verify NAME --export DEST --imatrix FILE"
         raise UsageError("`--imatrix` goes with `--export`", code="E_USAGE", hint=hint)
     with existing_store(store) as opened:
-        models = [get_model(opened, name) for name in names or ()]
+        models = list(dict.fromkeys(get_model(opened, name) for name in names or ()))
         original = None
         if source is not None:
             original = parse_source(source, partial(find_model, opened))

@@ -27,7 +27,7 @@ from importer.sources.classification import classify
 from importer.sources.cross_check import check_reference
 from importer.sources.file import SourceFile, changed, is_unchanged
 from importer.sources.inventory import Inventory, read_inventory, take_inventory
-from importer.sources.location import HubRepository, Source, StoredModel
+from importer.sources.location import HubRepository, Source, StoredModel, check_no_variant
 from importer.sources.roles import LeftOut
 from store import Manifest, Store
 from store.errors import InputError, IntegrityError, UnsupportedError, UsageError
@@ -200,6 +200,7 @@ def _inventory(
         assert store is not None, "a stored model is in a store"
         from importer.sources.stored.source import layer_file, read_stored  # noqa: PLC0415
 
+        check_no_variant(source, request.variant)
         manifest = store.catalog.get(source.manifest).parse()
         try:
             inventory = _alone(read_stored(store, source.manifest))

@@ -74,5 +74,4 @@ def cached_tree(
 def _lacking(
     error: UnreachableError | OfflineError, what: str
 ) -> UnreachableError | OfflineError:
-    hint = "Run the command again with the network, to fetch what is missing"
-    return type(error)(f"{what}, and {error}", code=error.code, hint=hint)
+    return type(error)(f"{what}, and {error}", code=error.code, hint=error.hint)

@@ -205,7 +205,8 @@ class _Reader:
             # Only a line with a quote can close it.
             begin, start = end, text.find('"', end)
             if start < 0:
-                place.bad("the quotes of this value are not closed")
+                hint = f"End it with {quoted.quote} at the end of a line, as it begins"
+                place.bad("the quotes of this value are not closed", hint)
         self._at = end
         return quoted.value, place
 
@@ -247,17 +248,18 @@ class _Quoted:
     @property
     def is_whole(self) -> bool:
         """Whether the quotes that it begins with are closed."""
-        quote = self._quote
+        quote = self.quote
         return not quote or (self._length >= 2 * len(quote) and self._tail.endswith(quote))
 
     @property
     def value(self) -> str:
         """The text within the quotes."""
-        text, around = "".join(self._pieces).strip(_BLANK), len(self._quote)
+        text, around = "".join(self._pieces).strip(_BLANK), len(self.quote)
         return text[around : len(text) - around]
 
     @property
-    def _quote(self) -> str:
+    def quote(self) -> str:
+        """What it begins with, if that is a quote."""
         return next((quote for quote in _QUOTES if self._head.startswith(quote)), "")
 
 

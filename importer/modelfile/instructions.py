@@ -146,11 +146,17 @@ def _version(given: Instruction) -> str:
     return found[1]
 
 
+_TEMPLATES: Final = (
+    "It is one of Go's text/template, such as "
+    "{{ if .System }}{{ .System }}{{ end }}{{ .Prompt }}"
+)
+
+
 def _check_template(given: Instruction) -> None:
     try:
         check_template(given.value)
     except TemplateError as error:
         place = given.value_place
-        hint = f"Did you mean `{printable(error.hint)}`?" if error.hint else None
+        hint = f"Did you mean `{printable(error.hint)}`?" if error.hint else _TEMPLATES
         where = f"line {error.line}, column {error.column} of the template"
         place.bad(f"TEMPLATE: {printable(str(error), 200)} ({where})", hint)

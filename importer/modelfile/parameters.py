@@ -82,8 +82,16 @@ def read_value(given: Instruction) -> Value:
         case _:
             value = [text]
     if value is None:
-        given.value_place.bad(f"`{given.key}` is {kind}, got `{_shown(text)}`")
+        hint = f"Such as PARAMETER {given.key} {_EXAMPLES[kind]}"
+        given.value_place.bad(f"`{given.key}` is {kind}, got `{_shown(text)}`", hint)
     return value
+
+
+_EXAMPLES: Final[Mapping[Kind, str]] = {
+    Kind.INTEGER: "64",
+    Kind.NUMBER: "0.7",
+    Kind.FLAG: "true",
+}
 
 
 def encode(parameters: Mapping[str, object]) -> bytes:

@@ -123,7 +123,8 @@ def describe(store: Store, name: ModelName | StoredManifest) -> Description:
             except (IngotError, OSError) as error:
                 problems.append(in_words(error))
         elif layer.media_type not in WHOLE_TYPES and not store.blobs.holds(layer.ref):
-            lacking.append(f"blob {layer.digest} is missing or has another size")
+            told = f"{layer.title} (blob {layer.digest}) is missing or has another size"
+            lacking.append(told)
     record = record_in(config)
     tensors = sorted(_with_source_dtypes(tensors, record), key=lambda t: t.name.encode())
     source = _source_config(store, manifest)

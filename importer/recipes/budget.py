@@ -68,7 +68,8 @@ def parse_budget(
         if allow or sensitivity:
             given = printable(sensitivity or ",".join(allow))
             message = f"`{given}` is for types that are chosen within a size, and none is given"
-            raise UsageError(message, code="E_BUDGET_UNUSED")
+            word = "sensitivity" if sensitivity else "allow"
+            raise UsageError(message, code="E_BUDGET_UNUSED", facts={"word": word})
         return None
     if nbytes is not None and bits is not None:
         message = f"{nbytes:,} bytes and `{printable(bits)}` bits a weight are two budgets"
@@ -99,11 +100,11 @@ def recipe_of(quantize: str | None, recipe: str | None) -> str:
 def _targets(allow: Sequence[str]) -> Sequence[Target]:
     if not allow:
         return _USUAL
-    found = [parse_target(text, _ALLOWED) for text in allow]
+    found = [parse_target(text, ALLOWED) for text in allow]
     for text, target in zip(allow, found, strict=True):
         if isinstance(target, Change):
             raise UsageError(
-                f"`{printable(text)}` is not a type to choose, expected {', '.join(_ALLOWED)}",
+                f"`{printable(text)}` is not a type to choose, expected {', '.join(ALLOWED)}",
                 code="E_QUANT_TYPE",
             )
     return found
@@ -125,7 +126,8 @@ def _usual() -> tuple[Target, ...]:
 
 
 _USUAL: Final = _usual()
-_ALLOWED: Final = tuple(word for word in TARGETS if not isinstance(parse_target(word), Change))
+ALLOWED: Final = tuple(word for word in TARGETS if not isinstance(parse_target(word), Change))
+"""Words for what a tensor may become."""
 
 
 def _bits(text: str) -> Fraction:
@@ -133,7 +135,8 @@ def _bits(text: str) -> Fraction:
     bits = Fraction(found[0]) if found else Fraction(0)
     if not 0 < bits <= _MOST_BITS:
         raise UsageError(
-            f"`{printable(text)}`: expected bits for a weight, such as 4.5",
+            f"`{printable(text)}` bits for a weight: expected a decimal number above 0 and "
+            f"at most {_MOST_BITS}",
             code="E_BUDGET_BITS",
         )
     return bits

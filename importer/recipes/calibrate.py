@@ -50,6 +50,7 @@ def by_importance(asked: Calibrate) -> Calibrate:
         raise UsageError(
             f"an importance matrix is for {Method.MSE}, and {asked.method} is asked for",
             code="E_CALIBRATE_UNUSED",
+            facts={"way": "calibrate"},
         )
     return asked._replace(method=Method.MSE)
 
@@ -78,12 +79,15 @@ def check_used(asked: Calibrate, types: Sequence[Target]) -> None:
             f"`{asked.method or 'symmetric'}` is a way to find scales, expected a type that "
             "has them",
             code="E_CALIBRATE_UNUSED",
+            facts={"way": "calibrate" if asked.method else "symmetric"},
         )
     if asked.symmetric and not any(
         isinstance(one, QuantSpec) and one.has_bias for one in types
     ):
         raise UsageError(
-            f"{types[0]} has no biases: it is symmetric already", code="E_CALIBRATE_UNUSED"
+            f"{types[0]} has no biases: it is symmetric already",
+            code="E_CALIBRATE_UNUSED",
+            hint="Leave it out: it would change nothing",
         )
 
 

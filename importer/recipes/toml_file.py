@@ -196,6 +196,7 @@ def read_document(
         for number, rule in enumerate(table.tables("rule"), 1)
     )
     if not drafts:
+        table.end(_TOP)  # most often because it is misspelled
         bad_recipe(told, "it has no [[rule]]")
     group_size = table.integer("group_size", 0)
     sizes = GROUP_SIZES[Mode.AFFINE]
@@ -223,6 +224,11 @@ def read_document(
     return found
 
 
+_TOP: Final = (
+    "calibrate", "experts", "group_size", "imatrix", "misaligned", "name", "nonfinite",
+    "symmetric", "type",
+)  # fmt: skip
+"""What a recipe may say beside its rules."""
 _KEYS: Final = (
     "calibrate", "dtype", "experts", "factor", "fits", "layers", "min_elements", "ndim",
     "optional", "reason", "symmetric", "when",
@@ -243,7 +249,10 @@ def _draft(table: Table, *, is_preset: bool) -> _Draft:
         try:
             list(ranges(layers))
         except ValueError:
-            table.bad(f"layers `{layers}`, expected 0-3,28-31 or {' or '.join(Layers)}")
+            table.bad(
+                f"layers `{layers}`, expected 0-3,28-31 or {' or '.join(Layers)}",
+                did_you_mean(layers, Layers),
+            )
     ndim = table.integers("ndim")
     rule = Rule(
         match,

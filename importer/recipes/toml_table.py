@@ -49,7 +49,10 @@ class Table:
         """Return one of some words."""
         value = self.text(key, default)
         if value not in words:
-            self.bad(f"`{key}` is `{value}`, expected {' or '.join(sorted(words))}")
+            self.bad(
+                f"`{key}` is `{value}`, expected {' or '.join(sorted(words))}",
+                did_you_mean(value, words),
+            )
         return value
 
     def texts(self, key: str) -> tuple[str, ...]:

@@ -131,7 +131,7 @@ class Layout:
         try:
             return BlobRef(Digest.parse(digest), size)
         except IntegrityError as error:
-            raise InputError(str(error), code="E_LAYOUT", hint=_AGAIN) from error
+            raise InputError(str(error), code="E_LAYOUT") from error
 
     def _read(self, ref: BlobRef) -> bytes:
         if not 0 <= ref.size <= limits.MANIFEST_BYTES:
@@ -195,7 +195,4 @@ class Layout:
 
     def _bad(self, why: str) -> NoReturn:
         message = f"`{printable(str(self.place))}` {why}"
-        raise InputError(message, code="E_LAYOUT", hint=_AGAIN)
-
-
-_AGAIN: Final = "A layout is what `skopeo copy … oci:DIR` and the like write; make it again"
+        raise InputError(message, code="E_LAYOUT")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from store import ModelName
-from store.catalog import StoredManifest
+from store.catalog import Catalog, StoredManifest
 from store.errors import NotFoundError, UsageError
 from store.paths import why_unsafe
 from store.text import printable
@@ -111,6 +111,44 @@ def parse_source(
             hint=f"Did you mean `hf:{printable(text)}`, on the Hub?",
         )
     return path
+
+
+def missing(source: Path) -> NotFoundError:
+    """Return the error for a source that does not exist."""
+    return NotFoundError(
+        f"source `{printable(str(source))}` does not exist",
+        code="E_SRC_MISSING",
+        hint="A source is a directory with a checkpoint, a file of weights (safetensors, "
+        "GGUF, PyTorch, ONNX, UQFF), the name of a model in the store, or `hf:org/repo`",
+    )
+
+
+def check_not_misspelled(found: Source, text: str, catalog: Catalog) -> None:
+    """Raise NotFoundError for a path that does not exist, but is nearly the name of a model.
+
+    Args:
+        found: what the text means.
+        text: as it was typed.
+        catalog: of the models that may have been meant.
+    """
+    is_there = not isinstance(found, Path) or os.path.lexists(found)
+    if is_there or text.startswith(_NEVER_STORED):
+        return
+    from store.lookup import nearest  # noqa: PLC0415 - for a mistake
+
+    if (hint := nearest(catalog, text)) is not None:
+        raise NotFoundError(
+            f"source `{printable(text)}` does not exist", code="E_SRC_MISSING", hint=hint
+        )
+
+
+def check_no_variant(model: StoredModel, variant: str | None) -> None:
+    """Raise UsageError where a variant of a stored model is asked for, which has one alone."""
+    if variant is not None:
+        raise UsageError(
+            f"`{model}` is a stored model, and has no variant `{printable(variant)}`",
+            code="E_SRC_VARIANT",
+        )
 
 
 def _split_variant(text: str) -> tuple[str, str | None]:

@@ -14,9 +14,10 @@ from importer.sources.base import HEAD_BYTES
 from importer.sources.containers import FORMATS
 from importer.sources.file import Identity, SourceFile, find, opened, read_bytes
 from importer.sources.hub_cache import enter_repository, places_of
+from importer.sources.location import missing
 from importer.sources.roles import LeftOut, role_alone, role_of
 from store import limits
-from store.errors import InputError, NotFoundError
+from store.errors import InputError
 from store.paths import why_unsafe
 from store.text import printable
 
@@ -66,12 +67,7 @@ def read_tree(source: Path) -> Tree:
     try:
         root = enter_repository(source).resolve(strict=True)
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise NotFoundError(
-            f"source `{printable(str(source))}` does not exist",
-            code="E_SRC_MISSING",
-            hint="A source is a directory with a checkpoint, a file of weights (safetensors, "
-            "GGUF, PyTorch, ONNX, UQFF), the name of a model in the store, or `hf:org/repo`",
-        ) from error
+        raise missing(source) from error
     except (RuntimeError, OSError) as error:
         # A loop is a RuntimeError before Python 3.13.
         if isinstance(error, RuntimeError) or error.errno == errno.ELOOP:

@@ -15,7 +15,7 @@ from importer.pipeline import ImportResult, import_model, plan_import
 from importer.planning.layers import layer_of
 from importer.planning.plan import Plan
 from importer.request import ImportRequest
-from importer.sources.location import StoredModel
+from importer.sources.location import StoredModel, check_not_misspelled
 from importer.sync.listing import Find, Listed, read_listing, stored_model
 from importer.sync.lock import Locked, path_of_lock, read_lock, write_lock
 from store import Digest, Layer, MediaType, ModelName, Store
@@ -118,6 +118,8 @@ def sync(
     listed = read_listing(listing)
     lock = read_lock(path_of_lock(listing))
     if options.locked:
+        if not (place := path_of_lock(listing)).exists():
+            raise _differs(f"there is no lock `{printable(str(place))}`")
         _check_locked(listed, lock)
     run = _Run(store, options, listen, tell)
     outcomes: list[Outcome] = []
@@ -170,6 +172,7 @@ class _Run:
             return Outcome(listed.name, Action.UNCHANGED, current, entry.commit)
         commit = entry.commit if keeps and entry is not None else None
         request = listed.request(commit, options.threads, options.max_memory, self._find)
+        check_not_misspelled(request.source, listed.source, store.catalog)
         if options.locked and entry is not None:
             request = request._replace(expected=entry.manifest)
         action = Action.MADE if current is None else Action.REPLACED

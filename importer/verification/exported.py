@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -31,8 +32,9 @@ from importer.verification.export_files import (
 from importer.verification.exported_file import compare_files, is_of_gguf
 from importer.verification.pieces import differing
 from store import Store
-from store.errors import IngotError, UnsupportedError
+from store.errors import IngotError, NotFoundError, UnsupportedError
 from store.findings import Finding, Problem
+from store.text import printable
 
 _DTYPES: Final = (None, "BF16", "F16", "F32")
 _MIXED: Final = ("mixed_2_6", "mixed_3_4", "mixed_3_6", "mixed_4_6")
@@ -62,6 +64,12 @@ def compare_export(  # noqa: PLR0913 - as many as there are
         InputError: a file of weights in it is malformed.
         UnsupportedError: the model cannot be exported in any way.
     """
+    if not os.path.lexists(place):
+        raise NotFoundError(
+            f"there is no export at `{printable(str(place))}`",
+            code="E_SRC_MISSING",
+            hint="Name the directory of an export, or its one file",
+        )
     if is_of_gguf(place):
         return compare_files(
             store, model, place, threads=threads, listen=listen, imatrix=imatrix

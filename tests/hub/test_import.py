@@ -130,6 +130,15 @@ def test_again_offline_from_the_cache(hub, ingot, llama):
     assert hub.repositories["org/tiny-llama"].head in warning
 
 
+def test_what_the_cache_lacks_says_what_forbids_the_network(hub, ingot, llama):
+    hub.add("org/tiny-llama", llama)
+
+    told = ingot("create", "model", "hf:org/tiny-llama", HF_HUB_OFFLINE="1")
+
+    assert told.code == 9
+    assert "hint: Unset HF_HUB_OFFLINE" in told.err
+
+
 def test_a_branch_that_moved_is_fetched_but_for_what_stayed(
     hub, in_process, llama, monkeypatch
 ):

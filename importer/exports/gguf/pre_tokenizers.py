@@ -79,8 +79,10 @@ def _by_structure(tokenizer: Mapping[str, Json], model: Mapping[str, Json]) -> s
     alike = [table for table in found if table.get("ignore_merges", False) == ignores]
     if structure is None or not found:
         raise UnsupportedError(
-            "the tokenizer cuts text into words in a way that llama.cpp has no name for",
+            "the pre-tokenizer of `tokenizer.json`, which cuts text into words, is not one of "
+            "those that llama.cpp has a name for",
             code="E_EXPORT_FORMAT",
+            hint="llama.cpp has to learn it first; other formats keep the tokenizer as it is",
         )
     name: str = (alike or found)[0]["names"][0]
     return name

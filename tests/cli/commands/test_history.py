@@ -96,6 +96,24 @@ def test_what_is_not_an_id_is_refused(replaced, text):
     assert "expected at least four digits" in run("cp", text, "b", store=replaced).failed(2)
 
 
+def test_a_pattern_without_a_former_version_is_said(replaced):
+    told = run("list", "zzz", "--history", store=replaced).succeeded().stderr
+
+    assert "no former version has a name that matches `zzz`" in told
+
+
+def test_a_damaged_former_version_is_not_said_to_be_none(filled):
+    run("cp", "moe:v1", "kept", store=filled).succeeded()
+    (one,) = (filled / "history").rglob("sha256-*")
+    one.with_name(f"sha256-{sha256(b'{').hexdigest()}").write_bytes(b"{")
+    one.unlink()
+
+    told = run("list", "--history", store=filled).succeeded().stderr
+
+    assert "warning: kept:latest@" in told
+    assert "no name has a former version" not in told
+
+
 def test_an_id_that_history_lacks_is_not_found(replaced):
     (before,) = ids(replaced)
     other = ("0" if before[0] != "0" else "1") * 12
@@ -103,7 +121,7 @@ def test_an_id_that_history_lacks_is_not_found(replaced):
     said = run("cp", f"kept@{other}", "kept", store=replaced).failed(9)
 
     assert f"`kept:latest` has no `{other}` in its history" in said
-    assert "hint: `ingot list --history`" in said
+    assert f"hint: `ingot list --history --store {replaced}`" in said
 
 
 def test_gc_says_that_it_empties_history(replaced):

@@ -366,5 +366,6 @@ def test_a_model_without_its_configuration_is_warned_of(store):
     outcome = run("list", store=store).succeeded()
 
     told = "the configuration of m:latest is missing or damaged"
-    assert f"{told}; `ingot verify` tells more" in outcome.stderr
+    command = f"ingot verify m:latest --repair --store {store}"
+    assert f"{told}; `{command}` makes it again" in outcome.stderr
     assert run("list", "--json", store=store).document["problems"] == [told]

@@ -245,8 +245,9 @@ def test_a_way_to_cut_text_that_llama_cpp_lacks_is_refused(tmp_path):
     source = checkpoint(tmp_path / "in", "llama3")
     changed(source, "tokenizer.json", pre_tokenizer={"type": "Whitespace"})
 
-    with pytest.raises(UnsupportedError, match="cuts text"):
+    with pytest.raises(UnsupportedError, match=r"pre-tokenizer of `tokenizer\.json`") as caught:
         planned(None, tmp_path / "out.gguf", "gguf", source=source)
+    assert caught.value.hint.startswith("llama.cpp has to learn it")
 
 
 def test_a_tensor_without_a_place_is_named(tmp_path):
