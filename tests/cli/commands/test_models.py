@@ -19,10 +19,10 @@ def names(store):
 
 
 def test_an_empty_store_lists_nothing(store):
-    store.mkdir()
+    (store / "blobs").mkdir(parents=True)
     assert run("list", store=store).succeeded().stdout.split() == HEAD
     assert names(store) == []
-    assert list(store.iterdir()) == []
+    assert [path.name for path in store.iterdir()] == ["blobs"]
 
 
 def test_models_are_listed_as_ollama_lists_them(filled_store):
