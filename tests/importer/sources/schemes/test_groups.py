@@ -1,4 +1,4 @@
-"""Which of several declared groups a weight is of: what is told decides, and nothing guesses."""
+"""Which of several declared groups a weight is of: what is told decides, no guess."""
 
 from __future__ import annotations
 
@@ -103,3 +103,40 @@ def test_what_is_said_of_the_text_model_is_said_of_all(tmp_path, inner):
     (found,) = read_inventory(write(tmp_path / "s", made)).tensors
 
     assert found.stored_as == "fp8 64x64"
+
+
+WORDS = {f"{DOWN}.weight_packed": ("I32", (48, 8)), f"{DOWN}.weight_scale": ("BF16", (48, 1))}
+IN_GROUPS = WORDS | {f"{DOWN}.weight_scale": ("BF16", (48, 2))}
+TWO = (integers("Embedding", bits=8), integers("Linear"))
+OF_BOTH = (
+    integers("Embedding", bits=8, strategy="group", group_size=16),
+    integers("Linear", strategy="group", group_size=32),
+)
+
+
+@pytest.mark.parametrize(("tensors", "said"), [(WORDS, TWO), (IN_GROUPS, OF_BOTH)])
+def test_words_that_may_have_several_numbers_of_bits_are_refused(tmp_path, tensors, said):
+    with pytest.raises(InputError, match="several numbers of bits") as caught:
+        read_inventory(source(tmp_path / "s", tensors, groups(*said)))
+
+    assert "int of 8 bits" in str(caught.value)
+    assert "int of 4 bits" in str(caught.value)
+
+
+def test_a_shape_that_is_stored_tells_the_bits(tmp_path):
+    sides = {f"{DOWN}.weight_shape": ("I64", (2,), struct.pack("<2q", 48, 64))}
+
+    (found,) = read_inventory(source(tmp_path / "s", WORDS | sides, groups(*TWO))).tensors
+
+    assert (found.shape, found.stored_as) == ((48, 64), "compressed-tensors int4 channel")
+
+
+def test_bytes_whose_blocks_may_be_several_are_refused(tmp_path):
+    tensors = {f"{DOWN}.weight": ("I8", (200, 300)), f"{DOWN}.weight_scale": ("F32", (4, 5))}
+    blocks = [{"bits": 8, "strategy": "block", "block_structure": one} for one in (S50, S64)]
+    said = integers("Embedding", **blocks[0]), integers("Linear", **blocks[1])
+
+    with pytest.raises(InputError, match="50x60") as caught:
+        read_inventory(source(tmp_path / "s", tensors, groups(*said)))
+
+    assert "64x64" in str(caught.value)
