@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from importer.sources.configuration import with_inner
 from importer.sources.containers.sharded import add_tensors
 from importer.sources.document import Document, read_document
 from importer.sources.file import SourceFile
@@ -60,12 +61,12 @@ class Joined(NamedTuple):
 def declared(
     configs: Mapping[str, Document], files: Iterable[SourceFile]
 ) -> Mapping[str, Document]:
-    """Return each configuration with what older programs say in a file of their own.
+    """Return each configuration with what is said for a part of it, or in a file beside it.
 
     Raises:
         InputError: that is not a JSON object.
     """
-    found = dict(configs)
+    found = {component: _of_text(config) for component, config in configs.items()}
     for file in files:
         if file.name == QUANT_CONFIG:
             said = read_document(file)
@@ -74,6 +75,19 @@ def declared(
             own = with_own_config(found.get(file.directory, {}), file.name, read_document(file))
             found[file.directory] = own
     return found
+
+
+def _of_text(config: Document) -> Document:
+    """Return a configuration that says of the whole what it says of its text model.
+
+    transformers reads that as being about all weights, where there is nothing else.
+    """
+    if any(key in config for key in _DECLARATIONS):
+        return config
+    key, *_ = _DECLARATIONS
+    said = (part[key] for part in with_inner(config) if isinstance(part.get(key), dict))
+    inner = next(said, None)
+    return config if inner is None else {**config, key: inner}
 
 
 def taken(parts: Mapping[str, Sequence[SourceTensor]]) -> Joined:

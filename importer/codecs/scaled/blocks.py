@@ -63,6 +63,11 @@ class Grid(NamedTuple):
         return cls(matrices, rows, columns, height, width, down, across)
 
     @property
+    def sides(self) -> Block:
+        """Rows and columns that share a scale; 0 for all, however the block was given."""
+        return (self.height if self.down > 1 else 0), (self.width if self.across > 1 else 0)
+
+    @property
     def scales(self) -> tuple[int, int]:
         """Rows of scales of all matrices, and scales in each."""
         return self.matrices * self.down, self.across

@@ -68,8 +68,8 @@ def read_stored(
     manifest = stored.parse()
     record = read_record(store, manifest.config)
     files = tuple(_files(store, manifest))
-    if record.kind == "sentence":
-        record = record._replace(components=tuple(_modules(manifest, files)))
+    if not record.components:
+        record = record._replace(components=tuple(_components(manifest, record, files)))
     components = record.components or ("",)
     configs = {
         file.directory: read_document(file)
@@ -128,12 +128,23 @@ def _words(store: Store, config: Layer) -> dict[str, str]:
     return {key: word for key, word in words if isinstance(word, str)}
 
 
-def _modules(manifest: Manifest, files: Sequence[SourceFile]) -> Iterator[str]:
-    """Yield the directories with weights of a sentence model; its record has none of them."""
+def _components(
+    manifest: Manifest, record: ModelRecord, files: Sequence[SourceFile]
+) -> Iterator[str]:
+    """Yield the directories with weights of what is not a pipeline; no record has them."""
     names = [layer.name for layer in manifest.layers if layer.media_type == MediaType.TENSOR]
-    for directory in sorted({"", *(file.directory for file in files)}):
-        if not directory or any(name.startswith(f"{directory}/") for name in names):
+    directories = sorted({file.directory for file in files} - {""})
+    if record.kind == "sentence":
+        yield ""
+        for directory in directories:
+            if any(name.startswith(f"{directory}/") for name in names):
+                yield directory
+        return
+    # Where the source itself has no weights, one directory may have them all.
+    for directory in reversed(directories):
+        if names and all(name.startswith(f"{directory}/") for name in names):
             yield directory
+            return
 
 
 def _of_tensors(

@@ -76,16 +76,35 @@ class CtConfig(NamedTuple):
     def groups_of(self, module: str) -> tuple[CtGroup, ...]:
         """Return the groups that a module may belong to: by name, expression or class.
 
-        The class of a module is not known: of several groups it has the one that fits.
+        A name goes before expressions, of which the first by the alphabet counts, and these
+        before classes, as in the library (`match_targets`). The class of a module is not
+        known: of several groups it has the one that fits.
         """
         named = tuple(group for group in self.groups if module in group.targets)
         if named:
             return named
-        told = {group: self._matches(group.targets, module) for group in self.groups}
-        if True in told.values() and None not in told.values():
-            return tuple(group for group, is_told in told.items() if is_told)
-        maybe = tuple(group for group, is_told in told.items() if is_told is not False)
-        return maybe or self.groups  # modules may have been renamed since
+        maybe: dict[CtGroup, None] = {}
+        for expression, group in self._expressions():
+            matches = self._matches((expression,), module)
+            if matches is not False:
+                maybe[group] = None
+            if matches:
+                return tuple(maybe)
+        of_class = (group for group in self.groups if any(map(_is_class, group.targets)))
+        maybe |= dict.fromkeys(of_class)
+        return tuple(maybe) or self.groups  # modules may have been renamed since
+
+    def _expressions(self) -> list[tuple[str, CtGroup]]:
+        """Return the expressions of all groups, in the library's order."""
+        return sorted(
+            (
+                (target, group)
+                for group in self.groups
+                for target in group.targets
+                if target.startswith(_EXPRESSION)
+            ),
+            key=lambda one: one[0],
+        )
 
     def ignores(self, module: str) -> bool:
         """Return whether a module is not quantized, as far as its name tells that."""
@@ -101,6 +120,11 @@ class CtConfig(NamedTuple):
             for target in targets
         ]
         return True if True in found else None if None in found else False
+
+
+def _is_class(target: str) -> bool:
+    """Return whether a target may be a class of modules, and not one of them."""
+    return target.isidentifier() and target[0].isupper()
 
 
 def read_config(config: Mapping[str, Json]) -> CtConfig:

@@ -9,7 +9,7 @@ from importer.codecs.registry import codec_for
 from importer.codecs.scaled.global_scaled import GROUPS, GlobalNvfp4, ScaledFp4
 from importer.codecs.spec import QUANT_TYPES
 from importer.sources.schemes.compressed_tensors.config import CtGroup
-from importer.sources.schemes.fp8.blocks import Declared
+from importer.sources.schemes.fp8.blocks import Declared, fitting_block
 from importer.sources.schemes.fp8.scheme import join_weight
 from importer.sources.schemes.parts import Parts, contradict, told
 from importer.sources.tensor import SourceTensor
@@ -34,10 +34,26 @@ def join_fp8(
     if groups and not fitting:
         said = " and ".join(map(str, groups))
         contradict(weight, f"is {weight.dtype}, and config.json says {said}")
-    blocks = {group.block for group in fitting}
-    # Of several groups the shapes tell which one it is.
-    declared = Declared(blocks.pop()) if len(blocks) == 1 else Declared()
+    declared = Declared(fitting[0].block) if fitting else Declared()
+    if len({group.block for group in fitting}) > 1:
+        declared = Declared(_one_of(arrays, fitting).block)
     join_weight(parts, weight, scale, declared)
+
+
+def _one_of(arrays: tuple[SourceTensor, SourceTensor], groups: Sequence[CtGroup]) -> CtGroup:
+    """Return the one group that the shapes of FP8 codes and scales tell."""
+    weight, scale = arrays
+    blocks = {group: fitting_block(weight, scale, group.block) for group in groups}
+    fitting = [group for group, block in blocks.items() if block is not None]
+    if len({blocks[group] for group in fitting}) != 1:
+        which = "fits none" if not fitting else "fits several"
+        said = " and ".join(map(str, fitting or groups))
+        contradict(
+            weight,
+            f"{list(weight.shape)} has {told(scale)}, which {which} of the groups that "
+            f"config.json allows: {said}",
+        )
+    return fitting[0]
 
 
 def join_fp4(

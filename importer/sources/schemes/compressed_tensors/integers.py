@@ -55,7 +55,7 @@ def join_words(
     packed = found.packed
     sides = _sides(found, values)
     made = [
-        (shape, decoder)
+        (group, shape, decoder)
         for group in groups or tuple(_any_group(found, sides))
         for shape, decoder in _fitting(found, group, sides)
     ]
@@ -66,9 +66,10 @@ def join_words(
             packed,
             f"{list(packed.shape)}{real} has {told(found.scale)}, and config.json says {said}",
         )
-    if len({decoder for _, decoder in made}) > 1 and not groups:
-        contradict(packed, "may have several numbers of bits, and config.json says nothing")
-    shape, decoder = made[0]
+    if len({(shape, d.bits, Grid.of(shape, d.block).sides) for _, shape, d in made}) > 1:
+        said = " and ".join(str(group) for group, _, _ in made) if groups else "nothing"
+        contradict(packed, f"may have several numbers of bits, and config.json says {said}")
+    _, shape, decoder = made[0]
     _check(found, shape, decoder)
     parts.join(f"{stem}.weight", shape, found.arrays, decoder)
 
@@ -96,6 +97,13 @@ def join_bytes(
         contradict(
             weight,
             f"I8 {list(weight.shape)} has {told(scale)}, and config.json says {said}",
+        )
+    if len({Grid.of(weight.shape, group.block).sides for group in fitting}) > 1:
+        said = " and ".join(map(str, fitting))
+        contradict(
+            weight,
+            f"I8 {list(weight.shape)} has {told(scale)}, which fits several of the groups that "
+            f"config.json allows: {said}",
         )
     group = fitting[0]
     zeros = Zeros.NONE if found.zeros is None else Zeros.BYTES

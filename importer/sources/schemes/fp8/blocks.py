@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from importer.codecs.registry import codec_for
 from importer.codecs.scaled.block_fp8 import SCALES, BlockFp8, in_words
-from importer.codecs.scaled.blocks import Block
+from importer.codecs.scaled.blocks import Block, Grid
 from importer.codecs.spec import QUANT_TYPES
 from importer.sources.schemes.parts import contradict, told
 
@@ -61,6 +61,12 @@ def fp8_decoder(
     return BlockFp8(weight.dtype, kind, block, is_shared=is_shared)
 
 
+def fitting_block(weight: SourceTensor, scale: SourceTensor, block: Block) -> Block | None:
+    """Return what shares a scale (`Grid.sides`), or None where a weight has other scales."""
+    found = _by_declared(weight.shape, _sizes(scale.shape, weight.shape), block)
+    return None if found is None else Grid.of(weight.shape, found[0]).sides
+
+
 def _is_mx(weight: Shape, scale: Shape) -> bool:
     size = _MX.group_size
     fits = bool(weight) and weight[-1] % size == 0
@@ -69,17 +75,13 @@ def _is_mx(weight: Shape, scale: Shape) -> bool:
 
 def _block(weight: SourceTensor, scale: SourceTensor, declared: Declared) -> tuple[Block, bool]:
     shape, sizes = weight.shape, _sizes(scale.shape, weight.shape)
-    found = _by_shapes(shape, sizes)
     if declared.block is not None:
-        if _expected(shape, declared.block) == sizes:
-            return declared.block, False
-        if sizes == _halves(shape, declared.block):
-            return (shape[-_MATRIX] // 2, declared.block[1]), False
-        if declared.block == (0, 0) and found == ((0, 0), True):
-            return found
+        if (told_by := _by_declared(shape, sizes, declared.block)) is not None:
+            return told_by
         words = in_words(declared.block)
         said = f"one for each {words}" if words else "one for the tensor"
         contradict(weight, f"{list(shape)} has {told(scale)}, and {declared.where} says {said}")
+    found = _by_shapes(shape, sizes)
     if found is None:
         contradict(
             weight,
@@ -103,6 +105,17 @@ def _sizes(scale: Shape, weight: Shape) -> Shape:
     if outer and rows == columns:
         return ()  # of rows or of columns: nothing tells
     return (*outer, 1, columns) if outer and scale[-1] == columns else (*scale, 1)
+
+
+def _by_declared(shape: Shape, sizes: Shape, block: Block) -> tuple[Block, bool] | None:
+    """Return the block, and whether one is for all matrices; None where it does not fit."""
+    if _expected(shape, block) == sizes:
+        return block, False
+    if sizes == _halves(shape, block):
+        return (shape[-_MATRIX] // 2, block[1]), False
+    if block == (0, 0) and _by_shapes(shape, sizes) == ((0, 0), True):
+        return (0, 0), True
+    return None
 
 
 def _by_shapes(shape: Shape, sizes: Shape) -> tuple[Block, bool] | None:
