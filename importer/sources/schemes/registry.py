@@ -9,6 +9,7 @@ from importer.sources.schemes import recognized
 from importer.sources.schemes.base import Clue, Scheme
 from importer.sources.schemes.bitsandbytes.scheme import Bitsandbytes
 from importer.sources.schemes.compressed_tensors.scheme import CompressedTensors
+from importer.sources.schemes.declaration import method_of
 from importer.sources.schemes.fp8.scheme import Fp8
 from importer.sources.schemes.gptq.scheme import Gptq
 from importer.sources.schemes.mlx.scheme import Mlx
@@ -84,9 +85,7 @@ def first_quantized(
         config: the checkpoint's `config.json`.
     """
     dtypes = dict(tensors)
-    declared = config.get("quantization_config")
-    said = declared.get("quant_method") if isinstance(declared, dict) else None
-    method = "" if said is None else str(said)  # mlx-lm writes a block that names none
+    method = method_of(config)
     for name, dtype in dtypes.items():
         stem, _, last = name.rpartition(".")
         if last in _ORDINARY and dtype in _FLOATS:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from importer.sources.dtypes import FP8
 from importer.sources.schemes.base import Clue
+from importer.sources.schemes.declaration import is_foreign, method_of
 from importer.sources.schemes.fp8.stacked import stacked_scale
 from store.errors import InputError
 from store.json import Json
@@ -51,6 +52,8 @@ class Fp8:
         if not any(tensor.dtype in FP8 and tensor.is_plain for tensor in tensors) and not any(
             tensor.name.endswith(self._ends) for tensor in tensors
         ):
+            return tensors
+        if self._is_last and is_foreign(method_of(config)):
             return tensors
         from importer.sources.schemes.parts import Parts  # noqa: PLC0415 - as above
 

@@ -63,6 +63,31 @@ def test_it_is_refused_by_name(tmp_path, program, is_declared):
     assert L in str(caught.value) or "config.json" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("method", "arrays"),
+    [
+        ("quark", {"weight": ("F8_E4M3", (64, 64)), "weight_scale": ("F32", ())}),
+        ("quark", {"weight": ("F8_E4M3", (64, 64))}),
+        (
+            "modelopt_fp4",
+            {
+                "weight": B,
+                "weight_scale": ("F8_E4M3", (64, 4)),
+                "weight_scale_2": ("F32", ()),
+            },
+        ),
+    ],
+)
+def test_another_program_may_mean_other_values_by_known_names(tmp_path, method, arrays):
+    tensors = {f"{L}.{name}": array for name, array in arrays.items()}
+    config = {"quantization_config": {"quant_method": method}}
+
+    with pytest.raises(UnsupportedError, match=rf"`{L}[.]weight` .*`{method}`") as caught:
+        read_inventory(model(tmp_path / "s", tensors, config))
+
+    assert (caught.value.code, caught.value.exit_code) == ("E_QUANT_FORMAT", 4)
+
+
 @pytest.mark.parametrize("said", [{"bits": 4, "mode": "mxfp4"}, {"quant_method": None}])
 def test_a_block_without_a_method_declares_none(tmp_path, said):
     arrays = {"weight": ("U32", (64, 8)), "scales": ("U8", (64, 2))}
