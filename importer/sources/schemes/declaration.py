@@ -7,6 +7,8 @@ from typing import Final
 
 from store.json import Json
 
+_KEYS: Final = ("quantization_config", "compression_config")
+"""Older files of compressed-tensors have the second; what is in the first counts."""
 _METHODS: Final = (
     *("gptq", "awq", "bitsandbytes", "fp8", "fbgemm_fp8", "mxfp4"),
     *("compressed-tensors", "modelopt", "bitnet"),
@@ -16,8 +18,8 @@ _METHODS: Final = (
 
 def declaration(config: Mapping[str, Json]) -> Mapping[str, Json]:
     """Return what is declared of quantized weights, or nothing."""
-    said = config.get("quantization_config")
-    return said if isinstance(said, dict) else {}
+    found = (said for key in _KEYS if isinstance(said := config.get(key), dict))
+    return next(found, {})
 
 
 def method_of(config: Mapping[str, Json]) -> str:
