@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from importer.sources.dtypes import FP8, is_floating, is_plain
+from importer.sources.dtypes import FP8, is_plain
 from importer.sources.schemes.base import Clue
 from importer.sources.schemes.declaration import is_foreign
 from importer.sources.schemes.fp8.stacked import place_of
@@ -123,7 +123,7 @@ def _has_scale(clue: Clue) -> bool:
 
 
 def is_named(*lasts: str) -> Callable[[Clue], bool]:
-    """Return what recognizes arrays of integers by the end of their names.
+    """Return what recognizes arrays of codes by the end of their names.
 
     Example:
         >>> is_named("W_q")(Clue("a.W_q", "U8", "a", "W_q", {}, ""))
@@ -131,13 +131,13 @@ def is_named(*lasts: str) -> Callable[[Clue], bool]:
     """
 
     def recognizes(clue: Clue) -> bool:
-        return clue.last in lasts and not is_floating(clue.dtype)
+        return clue.last in lasts and not is_plain(clue.dtype)
 
     return recognizes
 
 
 def is_beside(last: str, other: str) -> Callable[[Clue], bool]:
-    """Return what recognizes arrays of integers by their name and that of a neighbor.
+    """Return what recognizes arrays of codes by their name and that of a neighbor.
 
     Example:
         >>> is_beside("B", "s")(Clue("a.B", "I32", "a", "B", {"a.s": "F16"}, ""))
@@ -146,7 +146,7 @@ def is_beside(last: str, other: str) -> Callable[[Clue], bool]:
 
     def recognizes(clue: Clue) -> bool:
         is_there = f"{clue.stem}.{other}" in clue.dtypes
-        return clue.last == last and is_there and not is_floating(clue.dtype)
+        return clue.last == last and is_there and not is_plain(clue.dtype)
 
     return recognizes
 

@@ -15,7 +15,7 @@ from store.errors import UnsupportedError
 from tests.importer.builders import create, model
 
 L = "model.layers.0.mlp.up_proj"
-F, B = ("F16", (64,)), ("U8", (64, 32))
+F, B, F8 = ("F16", (64,)), ("U8", (64, 32)), ("F8_E4M3", (64, 64))
 
 ARRAYS = {
     "aqlm": ({"codes": ("I8", (64, 4, 1)), "codebooks": ("F16", (1, 256, 1, 8))}, "aqlm"),
@@ -64,10 +64,32 @@ def test_it_is_refused_by_name(tmp_path, program, is_declared):
 
 
 @pytest.mark.parametrize(
+    ("program", "arrays"),
+    [
+        # Float8WeightOnlyConfig and flatten_tensor_state_dict of torchao; qfloat8 of quanto
+        ("torchao", {"_weight_qdata": F8, "_weight_scale": ("F32", (64, 1))}),
+        ("quanto", {"weight._data": F8, "weight._scale": ("F32", (64, 1))}),
+        ("eetq", {"weight": F8, "weight_scales": F}),
+    ],
+)
+@pytest.mark.parametrize("is_declared", [True, False])
+def test_codes_that_are_floats_of_8_bits_are_refused_alike(
+    tmp_path, program, arrays, is_declared
+):
+    tensors = {f"{L}.{name}": array for name, array in arrays.items()}
+    config = {"quantization_config": {"quant_method": program}} if is_declared else {}
+
+    with pytest.raises(UnsupportedError, match=f"is quantized by {program}") as caught:
+        read_inventory(model(tmp_path / "s", tensors, config))
+
+    assert (caught.value.code, caught.value.exit_code) == ("E_QUANT_FORMAT", 4)
+
+
+@pytest.mark.parametrize(
     ("method", "arrays"),
     [
-        ("quark", {"weight": ("F8_E4M3", (64, 64)), "weight_scale": ("F32", ())}),
-        ("quark", {"weight": ("F8_E4M3", (64, 64))}),
+        ("quark", {"weight": F8, "weight_scale": ("F32", ())}),
+        ("quark", {"weight": F8}),
         (
             "modelopt_fp4",
             {
