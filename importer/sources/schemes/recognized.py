@@ -73,6 +73,14 @@ def is_modelopt(clue: Clue) -> bool:
     return _is_declared(clue, "modelopt")
 
 
+def is_comfyui(clue: Clue) -> bool:
+    """Return whether it is a weight with ComfyUI's marker, in a form of its own."""
+    if clue.last != "weight" or f"{clue.stem}.comfy_quant" not in clue.dtypes:
+        return False
+    scales = clue.dtypes.get(f"{clue.stem}.weight_scale")
+    return clue.dtype in _PACKED or scales in {"U8", "F8_E8M0"}
+
+
 def is_compressed_tensors(clue: Clue) -> bool:
     """Return whether it is packed by compressed-tensors, or declared to have its scales."""
     return clue.last == "weight_packed" or _is_declared(clue, "compressed-tensors")

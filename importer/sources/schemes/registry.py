@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from importer.sources.schemes import recognized
 from importer.sources.schemes.base import Clue, Scheme
 from importer.sources.schemes.bitsandbytes.scheme import Bitsandbytes
+from importer.sources.schemes.comfyui import leave_comfyui
 from importer.sources.schemes.compressed_tensors.scheme import CompressedTensors
 from importer.sources.schemes.declaration import method_of
 from importer.sources.schemes.fp8.scheme import Fp8
@@ -38,6 +39,7 @@ SCHEMES: Final[dict[str, Scheme]] = {
     "fp8-block": Fp8(recognized.is_fp8_block, is_block=True),
     "modelopt": ModelOpt(),
     "compressed-tensors": CompressedTensors(),
+    "comfyui": Recognized(recognized.is_comfyui),
     "bitnet": Recognized(recognized.is_bitnet),
     "fp8": Fp8(recognized.is_fp8, is_block=False),
     OF_GRAPHS: Onnx(),
@@ -121,7 +123,7 @@ def join_tensors(
         parts = {array.name for tensor in joined for array in tensor.arrays}
         others = (tensor for tensor in tensors if tensor.arrays[0].name not in parts)
         tensors = (*others, *joined)
-    tensors = join_ours(tensors, metadata)
+    tensors = leave_comfyui(join_ours(tensors, metadata), metadata)
     for scheme in SCHEMES.values():
         tensors = tuple(scheme.join(tensors, config))
     return tensors
