@@ -121,7 +121,10 @@ def is_unknown(clue: Clue) -> bool:
     if clue.method and clue.dtype in {*FP8, *_PACKED} and _has_scale(clue):
         return True
     weight = clue.dtypes.get(f"{clue.stem}.weight")
-    return clue.last == "weight_scale" and weight is not None and not is_plain(weight)
+    is_scale = clue.last == "weight_scale"
+    # Under the other name powers of two are the scales of DeepSeek's FP4, whose codes are I8.
+    is_block_scale = clue.last == "weight_scale_inv" and clue.dtype != "F8_E8M0"
+    return (is_scale or is_block_scale) and weight is not None and not is_plain(weight)
 
 
 def _has_scale(clue: Clue) -> bool:

@@ -13,6 +13,7 @@ from importer.sources.schemes.compressed_tensors.scheme import CompressedTensors
 from importer.sources.schemes.declaration import method_of
 from importer.sources.schemes.fp8.scheme import Fp8
 from importer.sources.schemes.gptq.scheme import Gptq
+from importer.sources.schemes.leftovers import check_complete
 from importer.sources.schemes.mlx.scheme import Mlx
 from importer.sources.schemes.modelopt.scheme import ModelOpt
 from importer.sources.schemes.mxfp4 import Mxfp4
@@ -123,7 +124,9 @@ def join_tensors(
         parts = {array.name for tensor in joined for array in tensor.arrays}
         others = (tensor for tensor in tensors if tensor.arrays[0].name not in parts)
         tensors = (*others, *joined)
-    tensors = leave_comfyui(join_ours(tensors, metadata), metadata)
+    made = leave_comfyui(join_ours(tensors, metadata), metadata)
     for scheme in SCHEMES.values():
-        tensors = tuple(scheme.join(tensors, config))
-    return tensors
+        made = tuple(scheme.join(made, config))
+    if not joined:  # of others the container knows what belongs together
+        check_complete(tensors, made, config)
+    return made
