@@ -59,6 +59,10 @@ def join_words(
         for group in groups or tuple(_any_group(found, sides))
         for shape, decoder in _fitting(found, group, sides)
     ]
+    others = [group for group in groups if group.kind == "int" and group.bits not in _BITS]
+    if not made and others:
+        parts.leave(packed, f"config.json says {others[0]}")
+        return
     if not made:
         said = " and ".join(map(str, groups)) or "nothing"
         real = f" of {list(sides)}" if sides else ""

@@ -140,5 +140,5 @@ def _check_scales(parts: Parts) -> None:
     from importer.sources.schemes.parts import contradict  # noqa: PLC0415 - as above
 
     for stem, _, scale in list(parts.ending(_SCALE)):
-        if parts.arrays.keys().isdisjoint((stem + _WEIGHT, stem + _PACKED)):
+        if parts.arrays.keys().isdisjoint(stem + end for end in (_WEIGHT, _PACKED, *_SPARSE)):
             contradict(scale, "is the scale of a weight that is not there")

@@ -148,3 +148,26 @@ def test_a_model_of_an_earlier_version_keeps_its_arrays(tmp_path):
             plan_import(ImportRequest(name, StoredModel(name), parse_options("int4")), store)
 
     assert (caught.value.code, caught.value.exit_code) == ("E_PREQUANTIZED", 4)
+
+
+@pytest.mark.parametrize("dtype", ["F8_E4M3", "BF16"])
+def test_sparse_weights_are_refused_as_such_with_scales_too(tmp_path, dtype):
+    arrays = {
+        "bitmask": ("U8", (48, 8)),
+        "compressed": (dtype, (48, 32)),
+        "shape": ("I64", (2, 1)),
+        "weight_scale": ("F32", (48, 1)),
+    }
+    channel = {"num_bits": 8, "type": "float", "strategy": "channel"}
+    said = {
+        "quant_method": "compressed-tensors",
+        "format": "float-quantized",
+        "sparsity_config": {"format": "sparse-24-bitmask"},
+        "config_groups": {"g": {"targets": ["Linear"], "weights": channel}},
+    }
+    tensors = {f"{L}.{name}": array for name, array in arrays.items()}
+
+    with pytest.raises(UnsupportedError, match="sparse-bitmask") as caught:
+        read_inventory(model(tmp_path / "s", tensors, {"quantization_config": said}))
+
+    assert (caught.value.code, caught.value.exit_code) == ("E_QUANT_FORMAT", 4)
