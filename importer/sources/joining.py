@@ -8,6 +8,7 @@ from typing import Final
 
 from importer.sources.document import Document
 from importer.sources.joined import Joined, Unread, in_order, notes_of
+from importer.sources.schemes.declaration import method_of
 from importer.sources.schemes.registry import (
     OF_GRAPHS,
     SCHEMES,
@@ -111,9 +112,8 @@ def check_read(made: Joined) -> None:
 
 
 def _why_unread(unread: Unread) -> str:
-    declared = unread.config.get("quantization_config")
-    method = declared.get("quant_method") if isinstance(declared, dict) else None
+    method = method_of(unread.config)
     is_known = unread.scheme != UNKNOWN
     how = f"by {unread.scheme}" if is_known else "in a way that is not known"
-    said = f" (config.json: `{printable(str(method))}`)" if method else ""
+    said = f" (config.json: `{printable(method)}`)" if method else ""
     return f"is quantized {how}{said}, and is not decoded"

@@ -27,12 +27,14 @@ class BlockFp8:
         scales: the dtype of the scales.
         block: rows and columns that share one.
         is_shared: whether one scale is that of all matrices of a stack.
+        has_order: whether an array tells the group of each column (act-order).
     """
 
     codes: str
     scales: str
     block: Block = (0, 0)
     is_shared: bool = False
+    has_order: bool = False
 
     def __str__(self) -> str:
         return f"fp8 {in_words(self.block)}".rstrip()
@@ -51,14 +53,19 @@ class BlockFp8:
         return max(self._grid(shape).columns, 1)
 
     def spans(self, shape: Shape, elements: range) -> tuple[Span, ...]:
-        """Return the codes, and the scales of their rows."""
-        scales = self._grid(shape).scale_span(elements, self.scales)
-        return Span(elements.start, len(elements)), scales
+        """Return the codes, and the scales of their rows; of what tells groups everything."""
+        grid = self._grid(shape)
+        found = (Span(elements.start, len(elements)), grid.scale_span(elements, self.scales))
+        return (*found, Span(0, 4 * grid.columns)) if self.has_order else found
 
     def decode(
         self, arrays: Sequence[Buffer], shape: Shape, elements: range, runtime: Runtime
     ) -> Buffer:
-        """Return the values of whole rows."""
+        """Return the values of whole rows.
+
+        Raises:
+            InputError: what tells the groups of columns does not.
+        """
         import numpy as np  # noqa: PLC0415 - a plan needs no numpy
 
         from importer.codecs.reference.scaled import ScaledCodes  # noqa: PLC0415
@@ -67,26 +74,28 @@ class BlockFp8:
         if not len(elements):
             return b""
         grid = self._grid(shape)
-        found = ScaledCodes(
-            np.frombuffer(arrays[0], np.uint8).reshape(-1, grid.columns),
-            self.codes,
-            scaling.read_scales(arrays[1], self.scales, grid.across),
-            grid.width,
-        )
+        codes = np.frombuffer(arrays[0], np.uint8).reshape(-1, grid.columns)
+        scales, width = scaling.read_scales(arrays[1], self.scales, grid.across), grid.width
+        groups = scaling.groups_of(arrays[2], grid) if self.has_order else None
+        if groups is not None:
+            width, scales = 1, scales[:, groups]
+        found = ScaledCodes(codes, self.codes, scales, width)
         places = scaling.places_of(grid, grid.rows_of(elements))
-        kernel = runtime.kernel(self._kernel)
+        kernel = runtime.kernel(self._kernel(is_line=width == 1))
         return scaling.decode(found, places, self.value_dtype, kernel)
 
     def kernels(self, operation: Operation) -> tuple[KernelSpec, ...]:
-        """Return the kernel that multiplies."""
-        return (self._kernel,) if operation is Operation.DECODE else ()
+        """Return the kernels that multiply."""
+        if operation is not Operation.DECODE:
+            return ()
+        lines = (False, True) if self.has_order else (self.block[1] == 1,)
+        return tuple(self._kernel(is_line=is_line) for is_line in lines)
 
     def _grid(self, shape: Shape) -> Grid:
         return Grid.of(shape, self.block, is_shared=self.is_shared)
 
-    @property
-    def _kernel(self) -> ScaledKernel:
-        return ScaledKernel(self.codes, self.value_dtype, is_line=self.block[1] == 1)
+    def _kernel(self, *, is_line: bool) -> ScaledKernel:
+        return ScaledKernel(self.codes, self.value_dtype, is_line=is_line)
 
 
 def in_words(block: Block) -> str:

@@ -6,7 +6,6 @@ no values.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum, unique
@@ -18,7 +17,6 @@ from importer.codecs.scaled.blocks import Block, Grid
 from importer.codecs.scaled.kernel import ScaledKernel
 from importer.codecs.scaled.zeros import ZeroWords
 from importer.codecs.spec import GROUP_SIZES, QUANT_TYPES, QuantSpec, with_group_size
-from store.errors import InputError
 from store.fs import Buffer
 
 if TYPE_CHECKING:
@@ -173,8 +171,7 @@ class PackedInt:
                 zeros = np.full(scales.shape, self._offset, np.float32)
         width = grid.width
         if self.has_order:
-            order = np.frombuffer(rest.pop(0), "<i4")
-            groups = self._groups(order, grid)
+            groups = scaling.groups_of(rest.pop(0), grid)
             if groups is not None:
                 width, scales = 1, scales[:, groups]
                 zeros = None if zeros is None else zeros[:, groups]
@@ -267,22 +264,3 @@ class PackedInt:
             case Layout.ROWS:
                 pairs = np.frombuffer(packed, np.uint8).reshape(-1, 1, columns)
                 return np.concatenate([pairs & 15, pairs >> 4], axis=1).reshape(-1, columns)
-
-    def _groups(self, order: Codes, grid: Grid) -> Codes | None:
-        """Return the group of each column, or None where they are as usual.
-
-        Raises:
-            InputError: the groups do not all have their number of columns.
-        """
-        import numpy as np  # noqa: PLC0415 - as above
-
-        usual = np.arange(grid.columns) // grid.width
-        if np.array_equal(order, usual) or bool((order == -1).all()):
-            return None
-        if not np.array_equal(np.sort(order), usual):
-            raise InputError(
-                f"`weight_g_idx` puts {grid.columns} columns into groups other than "
-                f"{math.ceil(grid.columns / grid.width)} of {grid.width}",
-                code="E_QUANT_PAIR",
-            )
-        return order

@@ -10,6 +10,7 @@ from importer.codecs.reference import Bits, Codes, Floats, floats, packing
 from importer.codecs.reference import scaled as reference
 from importer.codecs.reference.scaled import Places, ScaledCodes
 from importer.codecs.scaled.blocks import Grid
+from store.errors import InputError
 from store.fs import Buffer
 
 _PIECE: Final = 1 << 16
@@ -100,6 +101,27 @@ def places_of(grid: Grid, rows: range) -> Places:
     matrix, inside = np.divmod(numbers, max(grid.rows, 1))
     found: Places = matrix * grid.down + inside // grid.height
     return found - found[:1] if len(found) else found
+
+
+def groups_of(order: Buffer, grid: Grid) -> Codes | None:
+    """Return the group of each column (act-order), or None where they are as usual.
+
+    Args:
+        order: the group of each column, I32; all -1 where none was chosen.
+
+    Raises:
+        InputError: the groups do not all have their number of columns.
+    """
+    found, usual = np.frombuffer(order, "<i4"), np.arange(grid.columns) // grid.width
+    if np.array_equal(found, usual) or bool((found == -1).all()):
+        return None
+    if not np.array_equal(np.sort(found), usual):
+        raise InputError(
+            f"`weight_g_idx` puts {grid.columns} columns into groups other than "
+            f"{grid.across} of {grid.width}",
+            code="E_QUANT_PAIR",
+        )
+    return found
 
 
 def unpack(words: Bits, bits: int, columns: int, kernel: Kernel | None) -> Codes:

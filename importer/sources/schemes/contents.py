@@ -13,7 +13,10 @@ if TYPE_CHECKING:  # `show` recognizes schemes, and starts quickly
 LIMIT: Final = 1 << 20
 """Bytes of such an array."""
 
-_ENDS: Final = (".g_idx", ".weight_format", ".weight_shape", ".weight_global_scale")
+_ENDS: Final = (
+    *(".g_idx", ".weight_format", ".weight_shape", ".weight_global_scale"),
+    ".comfy_quant",
+)
 _STATE: Final = ".quant_state.bitsandbytes__"
 
 

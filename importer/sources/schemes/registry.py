@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Final
 from importer.sources.schemes import recognized
 from importer.sources.schemes.base import Clue, Scheme
 from importer.sources.schemes.bitsandbytes.scheme import Bitsandbytes
+from importer.sources.schemes.comfyui import leave_comfyui
 from importer.sources.schemes.compressed_tensors.scheme import CompressedTensors
+from importer.sources.schemes.declaration import method_of
 from importer.sources.schemes.fp8.scheme import Fp8
 from importer.sources.schemes.gptq.scheme import Gptq
+from importer.sources.schemes.leftovers import check_complete
 from importer.sources.schemes.mlx.scheme import Mlx
 from importer.sources.schemes.modelopt.scheme import ModelOpt
 from importer.sources.schemes.mxfp4 import Mxfp4
@@ -37,6 +40,7 @@ SCHEMES: Final[dict[str, Scheme]] = {
     "fp8-block": Fp8(recognized.is_fp8_block, is_block=True),
     "modelopt": ModelOpt(),
     "compressed-tensors": CompressedTensors(),
+    "comfyui": Recognized(recognized.is_comfyui),
     "bitnet": Recognized(recognized.is_bitnet),
     "fp8": Fp8(recognized.is_fp8, is_block=False),
     OF_GRAPHS: Onnx(),
@@ -84,9 +88,7 @@ def first_quantized(
         config: the checkpoint's `config.json`.
     """
     dtypes = dict(tensors)
-    declared = config.get("quantization_config")
-    said = declared.get("quant_method") if isinstance(declared, dict) else None
-    method = "" if said is None else str(said)  # mlx-lm writes a block that names none
+    method = method_of(config)
     for name, dtype in dtypes.items():
         stem, _, last = name.rpartition(".")
         if last in _ORDINARY and dtype in _FLOATS:
@@ -122,11 +124,13 @@ def join_tensors(
         parts = {array.name for tensor in joined for array in tensor.arrays}
         others = (tensor for tensor in tensors if tensor.arrays[0].name not in parts)
         tensors = (*others, *joined)
-    made = join_ours(tensors, metadata)
+    made = leave_comfyui(join_ours(tensors, metadata), metadata)
     for scheme in SCHEMES.values():
         made = tuple(scheme.join(made, config))
     if made is not tensors:
         from importer.sources.schemes.parts import check_in_order  # noqa: PLC0415 - as the schemes'
 
         check_in_order(tensors, made)
+    if not joined:  # of others the container knows what belongs together
+        check_complete(tensors, made, config)
     return made

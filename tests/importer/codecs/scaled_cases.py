@@ -44,6 +44,7 @@ SUBJECTS = [
     (BlockFp8("F8_E5M2", "F16", (0, 1)), 1),
     (BlockFp8("F8_E4M3", "BF16", (0, 0), is_shared=True), 1),
     (BlockFp8("F8_E4M3", "F8_E8M0"), 1),
+    (BlockFp8("F8_E4M3", "BF16", (1, 8), has_order=True), 8),
     (_packed(2), 8),
     (_packed(7), 8),
     (_packed(3, (1, 0), zeros=Zeros.PACKED, sides=2), 1),

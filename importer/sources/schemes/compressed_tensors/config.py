@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple, NoReturn
 
+from importer.sources.schemes.declaration import declaration
 from importer.sources.schemes.patterns import Patterns
 from store.errors import InputError
 from store.json import Json
@@ -133,10 +134,8 @@ def read_config(config: Mapping[str, Json]) -> CtConfig:
     Raises:
         InputError: something of it is of another type or out of range.
     """
-    said = config.get("quantization_config")
-    if not isinstance(said, dict):
-        said = config.get("compression_config")
-    if not isinstance(said, dict) or said.get("quant_method") != METHOD:
+    said = declaration(config)
+    if said.get("quant_method") != METHOD:
         return CtConfig(False, (), frozenset(), "", "", Patterns())
     whole = _text(said.get("format"))
     named = said.get("config_groups")

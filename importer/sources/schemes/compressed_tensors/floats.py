@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from importer.codecs.registry import codec_for
+from importer.codecs.scaled.block_fp8 import BlockFp8
 from importer.codecs.scaled.global_scaled import GROUPS, GlobalNvfp4, ScaledFp4
 from importer.codecs.spec import QUANT_TYPES
 from importer.sources.schemes.compressed_tensors.config import CtGroup
-from importer.sources.schemes.fp8.blocks import Declared, fitting_block
-from importer.sources.schemes.fp8.scheme import join_weight
+from importer.sources.schemes.compressed_tensors.integers import check_order
+from importer.sources.schemes.fp8.blocks import Declared, fitting_block, fp8_decoder
+from importer.sources.schemes.fp8.scheme import READ, join_weight
 from importer.sources.schemes.parts import Parts, contradict, told
 from importer.sources.tensor import SourceTensor
 from store.text import printable
@@ -37,7 +40,15 @@ def join_fp8(
     declared = Declared(fitting[0].block) if fitting else Declared()
     if len({group.block for group in fitting}) > 1:
         declared = Declared(_one_of(arrays, fitting).block)
-    join_weight(parts, weight, scale, declared)
+    order = parts.get(f"{weight.name}_g_idx")
+    if order is None or weight.dtype not in READ:
+        join_weight(parts, weight, scale, declared)
+        return
+    decoder = fp8_decoder(weight, scale, declared, may_be_mx=False)
+    assert isinstance(decoder, BlockFp8)
+    check_order(order, weight, weight.shape, decoder.block)
+    made = replace(decoder, has_order=True)
+    parts.join(weight.name, weight.shape, (weight, scale, order), made)
 
 
 def _one_of(arrays: tuple[SourceTensor, SourceTensor], groups: Sequence[CtGroup]) -> CtGroup:
@@ -75,6 +86,9 @@ def join_fp4(
         InputError: they do not fit each other or their group.
     """
     packed, scale = arrays
+    if (order := parts.get(f"{stem}.weight_g_idx")) is not None:
+        parts.leave(packed, f"`{printable(order.name)}` tells the groups of its columns")
+        return
     sizes = {group.bits for group in groups if group.kind == "float"}
     if groups and _FP4 not in sizes:
         if sizes == {6}:

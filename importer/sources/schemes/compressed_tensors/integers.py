@@ -59,6 +59,10 @@ def join_words(
         for group in groups or tuple(_any_group(found, sides))
         for shape, decoder in _fitting(found, group, sides)
     ]
+    others = [group for group in groups if group.kind == "int" and group.bits not in _BITS]
+    if not made and others:
+        parts.leave(packed, f"config.json says {others[0]}")
+        return
     if not made:
         said = " and ".join(map(str, groups)) or "nothing"
         real = f" of {list(sides)}" if sides else ""
@@ -85,7 +89,7 @@ def join_bytes(
     Raises:
         InputError: they do not fit each other or their group.
     """
-    found = _find(parts, stem, arrays)._replace(order=None, sides=None)
+    found = _find(parts, stem, arrays)._replace(sides=None)
     weight, scale = arrays
     fitting = [
         group
@@ -107,7 +111,15 @@ def join_bytes(
         )
     group = fitting[0]
     zeros = Zeros.NONE if found.zeros is None else Zeros.BYTES
-    decoder = PackedInt(METHOD, group.bits, scale.dtype, group.block, Layout.BYTES, zeros)
+    decoder = PackedInt(
+        METHOD,
+        group.bits,
+        scale.dtype,
+        group.block,
+        Layout.BYTES,
+        zeros,
+        has_order=found.order is not None,
+    )
     _check_zeros(found, group)
     _check(found, weight.shape, decoder)
     parts.join(weight.name, weight.shape, found.arrays, decoder)
@@ -225,7 +237,24 @@ def _check(found: _Found, shape: tuple[int, ...], decoder: PackedInt) -> None:
         contradict(
             zeros, f"is {zeros.dtype} {list(zeros.shape)}, expected I8 {list(scale.shape)}"
         )
-    if order is not None and (order.dtype, order.shape) != ("I32", shape[-1:]):
+    if order is not None:
+        check_order(order, found.packed, shape, decoder.block)
+
+
+def check_order(
+    order: SourceTensor, codes: SourceTensor, shape: tuple[int, ...], block: tuple[int, int]
+) -> None:
+    """Refuse groups of columns that are not those of a weight in groups.
+
+    Args:
+        shape: of the weight.
+        block: rows and columns that share a scale.
+
+    Raises:
+        InputError: they are of another dtype or shape, or the weight has no groups.
+    """
+    if (order.dtype, order.shape) != ("I32", shape[-1:]):
         contradict(order, f"is {order.dtype} {list(order.shape)}, expected I32 [{shape[-1]}]")
-    if order is not None and not decoder.block[1]:
-        contradict(order, f"tells the groups of {told(found.packed)}, which has none")
+    height, width = block
+    if height != 1 or not width:
+        contradict(order, f"tells the groups of {told(codes)}, which has none")

@@ -91,7 +91,6 @@ class CompressedTensors:
     def _join_whole(self, parts: Parts, said: CtConfig) -> None:
         from importer.sources.schemes.compressed_tensors import floats as ct_float  # noqa: PLC0415 - as above
         from importer.sources.schemes.compressed_tensors import integers as ct_int  # noqa: PLC0415 - as above
-        from importer.sources.schemes.parts import contradict  # noqa: PLC0415
 
         for stem, _, weight in list(parts.ending(_WEIGHT)):
             if weight.dtype not in FP8 and weight.dtype != "I8":
@@ -99,11 +98,7 @@ class CompressedTensors:
             scale = parts.get(stem + _SCALE)
             module = _module(stem, weight)
             if scale is None:
-                contradict(
-                    weight,
-                    f"is {weight.dtype} and has no `{stem}{_SCALE}`, and config.json "
-                    "says compressed-tensors",
-                )
+                continue  # which whoever looks at what is left over refuses
             _check_not_ignored(weight, module, said)
             groups = said.groups_of(module)
             if weight.dtype == "I8":
@@ -145,5 +140,5 @@ def _check_scales(parts: Parts) -> None:
     from importer.sources.schemes.parts import contradict  # noqa: PLC0415 - as above
 
     for stem, _, scale in list(parts.ending(_SCALE)):
-        if parts.arrays.keys().isdisjoint((stem + _WEIGHT, stem + _PACKED)):
+        if parts.arrays.keys().isdisjoint(stem + end for end in (_WEIGHT, _PACKED, *_SPARSE)):
             contradict(scale, "is the scale of a weight that is not there")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from importer.sources.dtypes import FP8
 from importer.sources.schemes.base import Clue
+from importer.sources.schemes.declaration import is_foreign, method_of
 from importer.sources.schemes.fp8.stacked import stacked_scale
 from store.errors import InputError
 from store.json import Json
@@ -19,7 +20,6 @@ if TYPE_CHECKING:  # `show` recognizes schemes, and starts quickly
 
 _BLOCK_SCALES: Final = (".weight_scale_inv",)
 _SCALES: Final = (".weight_scale", ".scale", ".scale_weight", ".qscale_weight")
-_METHODS: Final = ("fp8", "fbgemm_fp8")
 READ: Final = ("F8_E4M3", "F8_E5M2")
 """The dtypes of FP8 that are decoded."""
 _FP4: Final = 2
@@ -46,11 +46,13 @@ class Fp8:
         """Make one tensor of each weight and its scale.
 
         Raises:
-            InputError: a scale is missing, or does not fit its weight or the configuration.
+            InputError: a scale does not fit its weight or the configuration.
         """
         if not any(tensor.dtype in FP8 and tensor.is_plain for tensor in tensors) and not any(
             tensor.name.endswith(self._ends) for tensor in tensors
         ):
+            return tensors
+        if self._is_last and is_foreign(method_of(config)):
             return tensors
         from importer.sources.schemes.parts import Parts  # noqa: PLC0415 - as above
 
@@ -59,8 +61,6 @@ class Fp8:
             if (scale := self._scale_of(weight, parts)) is not None:
                 may_be_mx = _may_be_mx(weight, scale, declared, config)
                 join_weight(parts, weight, scale, declared, may_be_mx=may_be_mx)
-            elif self._is_last and weight.dtype in FP8 and weight.name.endswith(".weight"):
-                _check_has_scale(weight, config)
         return parts.tensors
 
     def _scale_of(self, weight: SourceTensor, parts: Parts) -> SourceTensor | None:
@@ -160,14 +160,3 @@ def _may_be_mx(
         scale.name == weight.name + transformers.END and scale.dtype == transformers.SCALES
     )
     return is_known and transformers.converts(config, weight.own_name.removesuffix(".weight"))
-
-
-def _check_has_scale(weight: SourceTensor, config: Mapping[str, Json]) -> None:
-    from importer.sources.schemes.parts import contradict  # noqa: PLC0415 - as above
-
-    said = config.get("quantization_config")
-    method = said.get("quant_method") if isinstance(said, dict) else None
-    if method in _METHODS:
-        contradict(
-            weight, f"is {weight.dtype} and has no scale, and config.json says `{method}`"
-        )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from importer.sources.dtypes import FP8
 from importer.sources.schemes.base import Clue
+from importer.sources.schemes.declaration import is_foreign, method_of
 from importer.sources.schemes.recognized import is_modelopt
 from store.json import Json
 
@@ -55,6 +56,8 @@ class ModelOpt:
         from importer.sources.schemes.modelopt.config import read_algorithms  # noqa: PLC0415
 
         if not any(tensor.name.endswith(_ENDS) for tensor in tensors):
+            return tensors
+        if is_foreign(method_of(config)):
             return tensors
         said = read_algorithms(config)
         if said is None and not any(tensor.name.endswith(_SECOND) for tensor in tensors):

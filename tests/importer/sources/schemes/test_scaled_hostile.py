@@ -273,6 +273,17 @@ def test_groups_of_columns_that_are_not_whole_are_refused(tmp_path, order):
             ct({"num_bits": 6, "type": "float"}),
             "mxfp6",
         ),
+        # What compressed-tensors 0.20 writes of 1 bit, in groups of 32
+        (
+            {
+                "a.weight_packed": ("I32", (4, 2)),
+                "a.weight_scale": ("BF16", (4, 2)),
+                "a.weight_zero_point": ("I32", (1, 2)),
+                "a.weight_shape": ("I64", (2,), struct.pack("<2q", 4, 64)),
+            },
+            ct({"num_bits": 1, "symmetric": False}),
+            "int of 1 bits",
+        ),
         ({"a.weight": ("F8_E4M3FNUZ", (4, 4)), "a.weight_scale": ("F32", ())}, None, "FNUZ"),
         (NVFP4 | {"a.svdquant_lora_a": ("BF16", (4, 2))}, mo("NVFP4_SVD"), "svdquant_lora_a"),
         (

@@ -56,6 +56,10 @@ def scheme(tensors, method=None, **config):
             "fp8-block",
         ),
         ({f"{L}.weight": "F8_E4M3", f"{L}.weight_scale": "F32"}, None, "fp8"),
+        ({f"{L}.weight": "F8_E4M3", f"{L}.weight_scale": "F32"}, "fp8", "fp8"),
+        ({f"{L}.weight": "F8_E4M3", f"{L}.weight_scale": "F32"}, "fbgemm_fp8", "fp8"),
+        ({f"{L}.weight": "F8_E4M3", f"{L}.weight_scale": "F32"}, "quark", "unknown"),
+        ({f"{L}.weight": "F8_E4M3", f"{L}.weight_scale_inv": "F32"}, "a fork", "fp8-block"),
         # DeepSeek's own, diffusion models in single files, Mistral's own
         ({f"{L}.weight": "F8_E4M3", f"{L}.scale": "F8_E8M0"}, None, "fp8"),
         ({f"{L}.weight": "F8_E4M3", f"{L}.scale_weight": "F32"}, None, "fp8"),

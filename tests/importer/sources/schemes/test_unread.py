@@ -15,7 +15,7 @@ from store.errors import UnsupportedError
 from tests.importer.builders import create, model
 
 L = "model.layers.0.mlp.up_proj"
-F, B = ("F16", (64,)), ("U8", (64, 32))
+F, B, F8 = ("F16", (64,)), ("U8", (64, 32)), ("F8_E4M3", (64, 64))
 
 ARRAYS = {
     "aqlm": ({"codes": ("I8", (64, 4, 1)), "codebooks": ("F16", (1, 256, 1, 8))}, "aqlm"),
@@ -63,6 +63,53 @@ def test_it_is_refused_by_name(tmp_path, program, is_declared):
     assert L in str(caught.value) or "config.json" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("program", "arrays"),
+    [
+        # Float8WeightOnlyConfig and flatten_tensor_state_dict of torchao; qfloat8 of quanto
+        ("torchao", {"_weight_qdata": F8, "_weight_scale": ("F32", (64, 1))}),
+        ("quanto", {"weight._data": F8, "weight._scale": ("F32", (64, 1))}),
+        ("eetq", {"weight": F8, "weight_scales": F}),
+    ],
+)
+@pytest.mark.parametrize("is_declared", [True, False])
+def test_codes_that_are_floats_of_8_bits_are_refused_alike(
+    tmp_path, program, arrays, is_declared
+):
+    tensors = {f"{L}.{name}": array for name, array in arrays.items()}
+    config = {"quantization_config": {"quant_method": program}} if is_declared else {}
+
+    with pytest.raises(UnsupportedError, match=f"is quantized by {program}") as caught:
+        read_inventory(model(tmp_path / "s", tensors, config))
+
+    assert (caught.value.code, caught.value.exit_code) == ("E_QUANT_FORMAT", 4)
+
+
+@pytest.mark.parametrize(
+    ("method", "arrays"),
+    [
+        ("quark", {"weight": F8, "weight_scale": ("F32", ())}),
+        ("quark", {"weight": F8}),
+        (
+            "modelopt_fp4",
+            {
+                "weight": B,
+                "weight_scale": ("F8_E4M3", (64, 4)),
+                "weight_scale_2": ("F32", ()),
+            },
+        ),
+    ],
+)
+def test_another_program_may_mean_other_values_by_known_names(tmp_path, method, arrays):
+    tensors = {f"{L}.{name}": array for name, array in arrays.items()}
+    config = {"quantization_config": {"quant_method": method}}
+
+    with pytest.raises(UnsupportedError, match=rf"`{L}[.]weight` .*`{method}`") as caught:
+        read_inventory(model(tmp_path / "s", tensors, config))
+
+    assert (caught.value.code, caught.value.exit_code) == ("E_QUANT_FORMAT", 4)
+
+
 @pytest.mark.parametrize("said", [{"bits": 4, "mode": "mxfp4"}, {"quant_method": None}])
 def test_a_block_without_a_method_declares_none(tmp_path, said):
     arrays = {"weight": ("U32", (64, 8)), "scales": ("U8", (64, 2))}
@@ -101,3 +148,26 @@ def test_a_model_of_an_earlier_version_keeps_its_arrays(tmp_path):
             plan_import(ImportRequest(name, StoredModel(name), parse_options("int4")), store)
 
     assert (caught.value.code, caught.value.exit_code) == ("E_PREQUANTIZED", 4)
+
+
+@pytest.mark.parametrize("dtype", ["F8_E4M3", "BF16"])
+def test_sparse_weights_are_refused_as_such_with_scales_too(tmp_path, dtype):
+    arrays = {
+        "bitmask": ("U8", (48, 8)),
+        "compressed": (dtype, (48, 32)),
+        "shape": ("I64", (2, 1)),
+        "weight_scale": ("F32", (48, 1)),
+    }
+    channel = {"num_bits": 8, "type": "float", "strategy": "channel"}
+    said = {
+        "quant_method": "compressed-tensors",
+        "format": "float-quantized",
+        "sparsity_config": {"format": "sparse-24-bitmask"},
+        "config_groups": {"g": {"targets": ["Linear"], "weights": channel}},
+    }
+    tensors = {f"{L}.{name}": array for name, array in arrays.items()}
+
+    with pytest.raises(UnsupportedError, match="sparse-bitmask") as caught:
+        read_inventory(model(tmp_path / "s", tensors, {"quantization_config": said}))
+
+    assert (caught.value.code, caught.value.exit_code) == ("E_QUANT_FORMAT", 4)

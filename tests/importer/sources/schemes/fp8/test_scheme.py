@@ -42,6 +42,17 @@ def test_every_name_of_a_scale_is_known(tmp_path, name, scale, dtype):
     assert (found.name, found.shape, found.stored_as) == (name, (8, 16), "fp8")
 
 
+@pytest.mark.parametrize("method", ["fp8", "fbgemm_fp8", None])
+@pytest.mark.parametrize("scale", [("F32", ()), ("BF16", (8, 1))])
+def test_a_method_that_is_declared_changes_nothing(tmp_path, method, scale):
+    tensors = {f"{L}.weight": (F8, (8, 16)), f"{L}.weight_scale": scale}
+    declared = method and {"quant_method": method}
+
+    found = read_inventory(source(tmp_path / "s", tensors, declared))
+
+    assert (found.scheme, found.is_decoded, len(found.tensors)) == ("fp8", True, 1)
+
+
 @pytest.mark.parametrize(
     ("weight", "scale", "kind"),
     [
