@@ -7,8 +7,9 @@ from typing import Final, NamedTuple
 
 from importer.formats.content import content_of, other_content
 from importer.formats.onnx.graph import Graphs
+from importer.formats.onnx.operators import OPS
 from importer.formats.onnx.problems import malformed
-from importer.formats.onnx.quantized import OPS, Quantized, find_quantized
+from importer.formats.onnx.quantized import Quantized, find_quantized
 from importer.formats.onnx.reader import Reader
 from importer.formats.onnx.tensors import Tensor
 from importer.formats.onnx.wire import LENGTH, VARINT, ReadRange, Span, Wire
@@ -111,7 +112,7 @@ def read_model(where: str, size: int, read: ReadRange) -> Model:
     if graphs.others:
         shown = _shown(list(graphs.others))
         notes.append(f"{where}: left out tensors that are attributes of {shown}")
-    quantized = tuple(find_quantized(graphs.scopes, graphs.tensors))
+    quantized = tuple(find_quantized(graphs))
     return Model(graphs.tensors, quantized, tuple(dict.fromkeys(notes)))
 
 

@@ -208,6 +208,38 @@ def test_a_weight_that_is_not_decoded_is_refused_by_name(tmp_path, op, place):
     assert (caught.value.code, caught.value.exit_code) == ("E_QUANT_FORMAT", 4)
 
 
+def computed():
+    """A file with a weight that is known, and one whose scale the graph computes."""
+    nodes = [
+        node("DequantizeLinear", ("q", "s"), ("y",), ints(axis=1)),
+        node("DequantizeLinear", ("p", "x"), ("z",)),
+    ]
+    return model(Q8, S8, tensor("p", UINT8, (4, 8), raw(32)), nodes=nodes)
+
+
+def test_a_weight_whose_scale_is_computed_stays_its_array_and_is_named(store, tmp_path):
+    path = tmp_path / "x.onnx"
+    path.write_bytes(computed())
+    create(store, path)
+
+    said = "`p` stays the arrays that it is stored as: no tensor of the file is its scale"
+    assert said in read_inventory(path).notes
+    assert [one.name for one in plan(store, path).tensors] == ["p", "q", "s"]
+    assert compare(store, NAME, path).findings == ()
+
+
+@pytest.mark.parametrize("quant", ["f32", "bf16", "int4", "repack"])
+def test_a_weight_whose_scale_is_computed_becomes_no_other_type(store, tmp_path, quant):
+    path = tmp_path / "x.onnx"
+    path.write_bytes(computed())
+
+    why = "`p` is not decoded, no tensor of the file is its scale"
+    with pytest.raises(UnsupportedError, match=why) as caught:
+        plan(store, path, quant)
+
+    assert (caught.value.code, caught.value.exit_code) == ("E_PREQUANTIZED", 4)
+
+
 def test_a_float_of_a_node_that_also_takes_codes_is_a_tensor(tmp_path):
     nodes = [node("GemmFloat8", ("x", "w"), ("y",), (), "com.microsoft")]
     path = tmp_path / "x.onnx"
