@@ -488,6 +488,22 @@ def test_a_factor_of_several_numbers_is_not_that_of_a_matrix(tmp_path):
         plain(tmp_path / "x.gguf", "llama", tensors)
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["blk.007.attn_q.weight", "blk.01.attn_norm.weight", "blk.٣.attn_q.weight"],
+)
+def test_only_a_plain_number_is_that_of_a_block(tmp_path, name):
+    found = plain(tmp_path / "x.gguf", "llama", {name: (4, 64)})
+    assert [one.name for one in found.tensors] == [name]
+    assert any("keep that of the GGUF" in note for note in found.notes)
+
+
+def test_a_number_of_many_digits_is_not_that_of_a_block(tmp_path):
+    name = f"blk.{'9' * 60}.attn_q.weight"
+    found = plain(tmp_path / "x.gguf", "llama", {name: (4, 64)})
+    assert [one.name for one in found.tensors] == [name]
+
+
 def test_factors_of_a_big_endian_file_are_swapped(tmp_path):
     matrices, scales = {"blk.0.ffn_up_exps": (2, 4, 64)}, {"blk.0.ffn_up_exps": [0.1, 0.9]}
     for order in gguf.GGUFEndian:
