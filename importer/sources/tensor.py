@@ -52,6 +52,8 @@ class SourceTensor(NamedTuple):
         decoder: reads the values from the arrays.
         component: the directory that it belongs to, empty for the source itself.
         unjoined: why a scheme that decodes left this array as it is, or empty.
+        is_computed: whether that is because only a graph knows the values: such an array may
+            stay as it is.
 
     Example:
         >>> SourceTensor.plain(StoredArray("norm.weight", "BF16", (64,), file, 4096, 128))
@@ -63,6 +65,7 @@ class SourceTensor(NamedTuple):
     decoder: Decoder
     component: str = ""
     unjoined: str = ""
+    is_computed: bool = False
 
     @classmethod
     def plain(cls, array: StoredArray, component: str = "") -> SourceTensor:

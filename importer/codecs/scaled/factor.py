@@ -12,26 +12,27 @@ from store.fs import Buffer
 
 _DTYPE: Final = "F32"
 _ONE: Final = (1,)
+FLOATS: Final = frozenset({"F32", "F16", "BF16"})
+"""The dtypes of values that F32 holds exactly."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scaled(View):
     """Reads an array and an array of one F32, and multiplies; the result is F32.
 
-    llama.cpp has the products of a matrix in NVFP4 multiplied by the tensor of the same name
-    that ends in `.scale`.
+    llama.cpp has the products of a matrix multiplied by the tensor of the same name that ends
+    in `.scale`: its converter writes one for NVFP4, its graphs take one for every type.
 
     Attributes:
-        inner: reads the array, and gives F32.
+        inner: reads the array, and gives F32, F16 or BF16.
         factor: reads the number, and gives F32.
     """
 
     factor: Decoder
     value_dtype: ClassVar[str] = _DTYPE
-    is_plain: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        assert self.inner.value_dtype == _DTYPE, "blocks are decoded to F32"
+        assert self.inner.value_dtype in FLOATS, "whoever joins them has looked"
         assert self.factor.value_dtype == _DTYPE, "whoever joins them has looked"
 
     def spans(self, shape: Shape, elements: range) -> tuple[Span, ...]:
@@ -44,9 +45,10 @@ class Scaled(View):
         """Return the products."""
         import numpy as np  # noqa: PLC0415 - a plan needs no numpy
 
-        from importer.codecs.reference.matrices import bytes_of  # noqa: PLC0415
+        from importer.codecs.reference.matrices import bytes_of, to_f32  # noqa: PLC0415
 
         *own, factor = arrays
-        values = np.frombuffer(self.inner.decode(own, shape, elements, runtime), "<f4")
+        found = self.inner.decode(own, shape, elements, runtime)
+        values = to_f32(found, self.inner.value_dtype).view("<f4")
         number = self.factor.decode((factor,), _ONE, range(1), runtime)
         return bytes_of(values * np.frombuffer(number, "<f4")[0])

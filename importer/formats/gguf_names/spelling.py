@@ -11,7 +11,8 @@ from importlib import resources
 from typing import Any, Final, NamedTuple
 
 _TABLE: Final = "architectures.toml"
-_BLOCK: Final = re.compile(r"(?<![\w.])((?:enc\.|dec\.)?blk\.)(\d+)\.")
+_BLOCK: Final = re.compile(r"(?<![\w.])((?:enc\.|dec\.)?blk\.)(0|[1-9][0-9]{0,8})\.")
+"""Only a number as converters write it is a block's: a name has to come back from its parts."""
 _NUMBER: Final = re.compile(r"(?<=\.)\d+(?=\.)")
 _ENDINGS: Final = ("weight", "bias")
 LAYER: Final = "blk.N."

@@ -97,7 +97,7 @@ def _named(model: Model, spelling: Spelling, key: Key, stored: Stored) -> Iterat
     if _is_of_experts(name):
         yield from _experts(model, name, key.name)
         return
-    made = _kept(name, key.name, stored)._replace(scale=_scale(model, key.name, 0))
+    made = _kept(name, key.name, stored)._replace(scale=_scale(model, key.name))
     stem = key.stem.rpartition(".")[2]
     if spelling.rotated and stem in {"attn_q", "attn_k"} and model.has_heads(key):
         made = made._replace(layout=Turned(model.head_rows(stem, key, stored.rows)))
@@ -147,7 +147,7 @@ def _experts(model: Model, name: str, tensor: str, half: int | None = None) -> I
     for expert in range(shape[0]):
         piece = Piece(tensor, expert * each + count * (half or 0), count)
         mine = name.replace(".E.", f".{expert}.")
-        yield Made(mine, inner, (piece,), scale=_scale(model, tensor, expert))
+        yield Made(mine, inner, (piece,), scale=_scale(model, tensor, expert, shape[0]))
 
 
 def _unfused(model: Model, spelling: Spelling, key: Key, stored: Stored) -> Iterator[Made]:
@@ -179,16 +179,22 @@ def _separated(model: Model, spelling: Spelling, key: Key, stored: Stored) -> It
         yield Made(name, (piece.rows, *stored.shape[1:]), (piece,), turned)
 
 
-def _scale(model: Model, tensor: str, expert: int) -> Piece | None:
-    """Return the factor of a tensor in NVFP4: one number, or one of each expert."""
+def _scale(model: Model, tensor: str, expert: int = 0, experts: int = 1) -> Piece | None:
+    """Return the factor of a tensor, of whatever type: one number, or one of each expert."""
     scale = tensor.removesuffix(".weight") + ".scale"
-    if scale == tensor or model[tensor].kind != _NVFP4 or not model.has(scale):
+    if scale == tensor or not model.has(scale) or _is_named(model, tensor, scale):
         return None
     stored = model[scale]
-    if stored.kind or stored.width != 1 or expert >= max(stored.rows, 1) > 1 or not stored.rows:
+    if stored.kind or stored.width != 1 or stored.rows not in {1, experts}:
         model.facts.bad(f"`{scale}` {list(stored.shape)} is not a factor of `{tensor}`")
     model.take(scale)
     return Piece(scale, expert if stored.rows > 1 else 0, 1)
+
+
+def _is_named(model: Model, tensor: str, scale: str) -> bool:
+    """Return whether what could be a factor is a tensor of Hugging Face's: Gemma 4 has some."""
+    is_factor = model[tensor].kind == _NVFP4
+    return not is_factor and model.spelling.name_of(Key.parse(scale)) is not None
 
 
 def _check_scales(
@@ -198,11 +204,14 @@ def _check_scales(
     used = {made.scale.tensor for made in found if made.scale is not None}
     for name in unnamed:
         weight = name.removesuffix(".scale") + ".weight"
-        is_factor = name.endswith(".scale") and weight in tensors
-        if is_factor and tensors[weight].kind == _NVFP4 and name not in used:
+        if not name.endswith(".scale") or weight not in tensors or name in used:
+            continue
+        kind = tensors[weight].kind
+        if kind == _NVFP4 or weight not in unnamed:
             raise UnsupportedError(
-                f"{facts.where}: `{weight}` in NVFP4 has a factor, `{name}`, and is a part of "
-                "a matrix, or of an unknown architecture: ingot does not read that",
+                f"{facts.where}: `{weight}` in {kind or 'plain numbers'} has a factor, "
+                f"`{name}`, and is a part of a matrix, or of an unknown architecture: ingot "
+                "does not read that",
                 code="E_GGUF_SCALE",
             )
 

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from importer.formats.onnx.problems import malformed, unread
 from importer.formats.onnx.reader import Reader, Value
+from importer.formats.onnx.scope import FILL, Node, Scope
 from importer.formats.onnx.tensors import Tensor, attribute_values, read_tensor
 from importer.formats.onnx.wire import Span
 from store import limits
@@ -27,45 +28,6 @@ _TEXTS: Final = frozenset({"s", "strings"})
 _TENSORS: Final = frozenset({"t", "tensors", "sparse_tensor", "sparse_tensors"})
 _AROUND: Final = 2
 """Messages around a graph in a graph: a node and an attribute."""
-_FILL: Final = "ConstantOfShape"
-"""Has one value in an attribute, which it repeats: not a weight."""
-
-
-class Node(NamedTuple):
-    """What one node does: an operator, its inputs and outputs, and its integers.
-
-    Attributes:
-        op: with its domain, if that is not ONNX's own: `com.microsoft.MatMulNBits`.
-    """
-
-    op: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    ints: Mapping[str, int]
-
-
-class Scope:
-    """What names stand for in one graph, and in those that it is in.
-
-    Attributes:
-        nodes: of the graph, of those operators that were asked for.
-    """
-
-    def __init__(self, above: Scope | None = None) -> None:
-        """Know nothing yet."""
-        self.nodes: Final[list[Node]] = []
-        self._above: Final = above
-        self._tensors: Final[dict[str, Tensor]] = {}
-
-    def add(self, name: str, tensor: Tensor) -> None:
-        """Let a name of the graph stand for a tensor."""
-        self._tensors[name] = tensor
-
-    def tensor(self, name: str) -> Tensor | None:
-        """Return the tensor that a name stands for, if it is one whose values are known."""
-        if (own := self._tensors.get(name)) is not None or self._above is None:
-            return own
-        return self._above.tensor(name)
 
 
 class Graphs:
@@ -74,6 +36,7 @@ class Graphs:
     Attributes:
         tensors: every one that was found, by its unambiguous name, in the order of the file.
         scopes: of all graphs.
+        functions: the scopes of functions, by the operators that call them.
         texts: names of tensors that hold text.
         others: operators with tensors among their attributes, which are not read.
     """
@@ -82,6 +45,7 @@ class Graphs:
         """Read with `reader`; keep the nodes of some operators."""
         self.tensors: Final[dict[str, Tensor]] = {}
         self.scopes: Final[list[Scope]] = []
+        self.functions: Final[dict[str, Scope]] = {}
         self.texts: Final[list[str]] = []
         self.others: Final[dict[str, None]] = {}
         self._reader: Final = reader
@@ -107,17 +71,30 @@ class Graphs:
     def read_function(self, span: Span) -> None:
         """Read a `FunctionProto`, whose constants bear its domain and name."""
         names = {"domain": "", "name": "", "overload": ""}
-        nodes = []
-        for value in self._reader.fields("FunctionProto", span, {*names, "node"}):
+        nodes, parameters = [], []
+        for value in self._reader.fields("FunctionProto", span, {*names, "input", "node"}):
             if value.name == "node":
                 nodes.append(value.span)
                 self._reader.charge()
+            elif value.name == "input":
+                parameters.append(self._reader.text(value))
+                self._reader.charge(100 + len(parameters[-1]))
             else:
                 names[value.name] = self._reader.text(value)
         path = ".".join(name for name in names.values() if name)
         scope = self._scope(None)
+        scope.parameters = tuple(parameters)
+        self.functions[path] = scope
         for number, node in enumerate(nodes):
             self._read_node(node, f"{path}.", scope, number)
+
+    def charge(self, nodes: int) -> None:
+        """Count the nodes of a function for one time that it is called.
+
+        Raises:
+            InputError: they are too many.
+        """
+        self._reader.charge(1000 * (1 + nodes))
 
     def _scope(self, above: Scope | None) -> Scope:
         scope = Scope(above)
@@ -137,7 +114,7 @@ class Graphs:
         domain = texts["domain"].removeprefix("ai.onnx")
         op = f"{domain}.{texts['op_type']}" if domain else texts["op_type"]
         attributes = found.get("attribute", [])
-        is_wanted = op in self._ops
+        is_wanted = op in self._ops or bool(domain)  # which may be a function's
         if not (attributes or is_wanted):
             return
         outputs = tuple(map(self._reader.text, found.get("output", [])))
@@ -148,7 +125,7 @@ class Graphs:
         if is_wanted:
             inputs = tuple(map(self._reader.text, found.get("input", [])))
             self._reader.charge(1000 + sum(map(len, (*inputs, *outputs))))
-            scope.nodes.append(Node(op, inputs, outputs, ints))
+            scope.add_node(Node(op, inputs, outputs, ints))
 
     def _read_attribute(
         self, span: Span, place: _Place, scope: Scope, ints: dict[str, int]
@@ -165,8 +142,8 @@ class Graphs:
         if place.op == "Constant" and name in _CONSTANTS:
             field = _CONSTANTS[name]
             self._add_constant(field, found.pop(field, []), place, scope)
-        elif "i" in found:
-            ints[name] = self._reader.number(found["i"][0])
+        elif (number := self._int(found, place)) is not None:
+            ints[name] = number
         graphs = [*found.pop("g", []), *found.pop("graphs", [])]
         for number, graph in enumerate(graphs):
             which = f".{number}" if len(graphs) > 1 else ""
@@ -176,9 +153,20 @@ class Graphs:
         for values in found.values():
             for value in values:
                 self._reader.check(value)
-        if place.op != _FILL and _TENSORS.intersection(found):
+        if place.op != FILL and _TENSORS.intersection(found):
             self._reader.charge(1000 + len(place.op))
             self.others[place.op] = None
+
+    def _int(self, found: Mapping[str, Sequence[Value]], place: _Place) -> int | None:
+        """Return the integer of an attribute; of a tensor of one number its bits."""
+        if "i" in found:
+            return self._reader.number(found["i"][0])
+        if place.op != FILL or "t" not in found:
+            return None
+        tensor = read_tensor(self._reader, found["t"][0].span)
+        if tensor.elements != 1 or not tensor.data.nbytes:
+            return -1  # of several, or elsewhere
+        return int.from_bytes(self._reader.take(tensor.data), "little")
 
     def _add_constant(
         self, field: str, values: Sequence[Value], place: _Place, scope: Scope

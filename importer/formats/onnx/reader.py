@@ -33,6 +33,7 @@ _TEXT_BYTES: Final = 64 << 10
 BUDGET: Final = 128 << 20
 """Bytes of what is kept of one file, estimated."""
 _VALUE: Final = 120
+_NUMBER: Final = 16
 _VALUES: Final = 1 << 17
 """Of one name in one message, one by one: most are packed, or in raw data."""
 
@@ -201,6 +202,10 @@ class Reader:
             return self._wire.take(value.span).decode()
         except UnicodeDecodeError:
             malformed(self.where, f"`{value.name}` at byte {value.span.start} is not UTF-8")
+
+    def take(self, span: Span) -> bytes:
+        """Return the first bytes of a span, as many as a number has."""
+        return self._wire.take(Span(span.start, min(span.end, span.start + _NUMBER)))
 
     def tensor_name(self, name: str) -> str:
         """Return a name, if a tensor can have it.

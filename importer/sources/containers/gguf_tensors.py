@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from importer.codecs.base import Decoder, Shape
 from importer.codecs.plain import is_plain
-from importer.codecs.scaled.factor import Scaled
+from importer.codecs.scaled.factor import FLOATS, Scaled
 from importer.codecs.views.regrouped import Regrouper
 from importer.codecs.views.rotated import Rotated
 from importer.codecs.views.transposed import Transposed
@@ -92,7 +92,7 @@ def _tensor(
     )
     factor = None
     if made.scale is not None:
-        factor = _factor(made, tensors[made.scale.tensor])
+        factor = _factor(first, tensors[made.scale.tensor])
         arrays += (_rows(_array_name(made, made.scale), made.scale, tensors, stored),)
     decoder = _decoder(made, [source.decoder for source in sources], whole.width, factor)
     if not can_read(decoder, made.shape):
@@ -148,11 +148,12 @@ def _decoder(
     return inner if made.change is None else Undone(inner, made.change)
 
 
-def _factor(made: Made, scale: SourceTensor) -> Decoder:
-    if scale.dtype != Scaled.value_dtype:
+def _factor(matrix: SourceTensor, scale: SourceTensor) -> Decoder:
+    expected = "F32" if matrix.dtype in FLOATS else "none beside integers or F64"
+    if scale.dtype != expected:
         raise UnsupportedError(
-            f"`{scale.arrays[0].file.path}`: `{printable(scale.name)}`, a factor of "
-            f"`{printable(made.name)}`, is {scale.dtype}, expected {Scaled.value_dtype}",
+            f"`{scale.file.path}`: `{printable(scale.name)}`, a factor of "
+            f"`{printable(matrix.name)}`, is {scale.dtype}, expected {expected}",
             code="E_GGUF_SCALE",
         )
     return scale.decoder

@@ -102,6 +102,7 @@ def _read(
     file: SourceFile, files: Mapping[str, SourceFile], component: str, prefix: str
 ) -> Contents:
     from importer.formats.onnx.model import read_model  # noqa: PLC0415 - see the top
+    from importer.formats.onnx.quantized import Computed  # noqa: PLC0415
     from importer.sources.containers.onnx_data import Data  # noqa: PLC0415
 
     where = f"`{file.path}`"
@@ -115,8 +116,10 @@ def _read(
         for name, tensor in model.tensors.items()
     }
     joined, reasons = _joined(model, tensors, where)
+    computed = {one.codes.name for one in model.quantized if isinstance(one, Computed)}
     for name, why in reasons.items():
-        tensors[name] = tensors[name]._replace(unjoined=why)
+        is_computed = name in computed
+        tensors[name] = tensors[name]._replace(unjoined=why, is_computed=is_computed)
     found = sorted(tensors.values(), key=lambda one: (one.file.path, one.arrays[0].offset))
     return Contents((file, *data.files), tuple(found), joined=joined, notes=model.notes)
 

@@ -56,11 +56,13 @@ def join_weight(
     Raises:
         InputError: shapes, types and attributes contradict each other.
     """
-    from importer.formats.onnx.quantized import Blocks, Unread  # noqa: PLC0415 - as above
+    from importer.formats.onnx.quantized import Blocks, Computed, Unread  # noqa: PLC0415 - as above
     from importer.sources.schemes.onnx import weights as onnx_weights  # noqa: PLC0415
 
     if isinstance(found, Unread):
         return f"weights of {found.op} are not decoded"
+    if isinstance(found, Computed):
+        return found.why
     if isinstance(found, Blocks):
         return onnx_weights.join_blocks(found, tensors, where)
     return onnx_weights.join_linear(found, tensors, where)

@@ -10,6 +10,7 @@ from importer.formats.onnx.model import is_onnx, read_model
 from importer.formats.onnx.quantized import Blocks, Linear
 from importer.formats.onnx.tensors import STEP, Numbers
 from importer.formats.onnx.wire import Span
+from store.errors import InputError
 from tests.importer.formats.onnx.builders import (
     GOOD,
     INT32,
@@ -162,10 +163,128 @@ def test_a_dequantized_activation_is_not_a_weight():
     assert read(model(floats("s"), nodes=nodes)).quantized == ()
 
 
-def test_a_zero_point_that_is_computed_makes_no_weight():
-    nodes = [node("DequantizeLinear", ("q", "s", "x"), ("y",))]
+def zeros(name, kind=INT32, data=None):
+    value = [] if data is None else [attribute("value", field(5, tensor("", kind, (1,), data)))]
+    return node("ConstantOfShape", ("n",), (name,), value)
 
-    assert read(model(codes("q", 4), floats("s"), nodes=nodes)).quantized == ()
+
+def passed(op, name, out, **more):
+    return node(op, (name,), (out,), ints(**more))
+
+
+def dequantized(*names, **more):
+    return node("DequantizeLinear", names, ("y",), ints(**more))
+
+
+FLOAT = 1
+KNOWN = {
+    "a scale behind Identity": [passed("Identity", "s", "t"), dequantized("q", "t")],
+    "codes behind Identity": [passed("Identity", "q", "r"), dequantized("r", "s")],
+    "Identity in a chain": [
+        passed("Identity", "s", "t"),
+        passed("Identity", "t", "u"),
+        dequantized("q", "u"),
+    ],
+    "codes in another order, one scale": [
+        passed("Transpose", "q", "r"),
+        passed("Reshape", "r", "t"),
+        dequantized("t", "s"),
+    ],
+    "zeros that the graph makes": [zeros("z"), dequantized("q", "s", "z")],
+    "zeros that are said": [
+        zeros("f", data=field(5, packed(0))),
+        passed("Cast", "f", "z", to=2),
+        dequantized("q", "s", "z"),
+    ],
+}
+
+
+@pytest.mark.parametrize("row", KNOWN)
+def test_nodes_that_pass_a_tensor_on_are_looked_through(row):
+    (found,) = read(model(codes("q", 4, 4), floats("s"), nodes=KNOWN[row])).quantized
+
+    assert (found.codes.name, found.scale.name, found.zero) == ("q", "s", None)
+
+
+@pytest.mark.parametrize(("kind", "output"), [(FLOAT, 1), (10, 1), (16, 1)])
+def test_a_scale_that_is_widened_gives_wider_values(kind, output):
+    scale = tensor("s", kind, (), external(location="d"))
+    nodes = [passed("Cast", "s", "t", to=FLOAT), dequantized("q", "t")]
+    (found,) = read(model(codes("q", 4, 4), scale, nodes=nodes)).quantized
+
+    assert (found.scale.name, found.output) == ("s", output)
+
+
+def test_a_function_reads_what_it_is_called_with():
+    body = field(4, "q") + field(4, "t") + field(7, dequantized("q", "t"))
+    function = field(1, "f") + field(10, "my.domain") + body
+    call = node("f", ("a", "s"), ("y",), (), "my.domain")
+    found = read(model(codes("a", 4), floats("s"), nodes=[call], after=field(25, function)))
+
+    assert [(one.codes.name, one.scale.name) for one in found.quantized] == [("a", "s")]
+
+
+def test_a_function_that_calls_itself_ends():
+    body = field(4, "q") + field(7, node("f", ("q",), ("y",), (), "d"))
+    function = field(1, "f") + field(10, "d") + body
+    call = node("f", ("a",), ("y",), (), "d")
+
+    with pytest.raises(InputError, match="its graph needs more than"):
+        read(model(codes("a", 4), nodes=[call], after=field(25, function)))
+
+
+SCALE, ZERO = "no tensor of the file is the scale", "no tensor of the file is the zero point"
+COMPUTED = {
+    "a scale of the graph": ([dequantized("q", "x")], SCALE),
+    "a scale that is rounded": (
+        [passed("Cast", "s", "t", to=10), dequantized("q", "t")],
+        SCALE,
+    ),
+    "a scale that goes in a circle": (
+        [passed("Identity", "t", "u"), passed("Identity", "u", "t"), dequantized("q", "t")],
+        SCALE,
+    ),
+    "a zero point of the graph": ([dequantized("q", "s", "x")], ZERO),
+    "a zero point that is filled with ones": (
+        [zeros("z", data=field(5, packed(1))), dequantized("q", "s", "z")],
+        ZERO,
+    ),
+    "a product that nothing multiplies": ([node("MatMulInteger", ("x", "q"), ("y",))], SCALE),
+    "a table whose rows are multiplied as integers": (
+        [passed("Gather", "q", "r"), node("ConvInteger", ("r", "x"), ("y",))],
+        SCALE,
+    ),
+    "scales of columns, codes in another order": (
+        [passed("Transpose", "q", "r"), dequantized("r", "many")],
+        "the graph puts codes in another order before it multiplies them by scales",
+    ),
+    "a bias": (
+        [node("QLinearConv", ("x", "", "", "", "", "", "", "", "q"), ("y",))],
+        "the scale is the product of two others",
+    ),
+    "packed codes, zeros that the graph makes": (
+        [
+            zeros("z"),
+            node("MatMulNBits", ("x", "q", "s", "z"), ("y",), ints(K=4), "com.microsoft"),
+        ],
+        ZERO,
+    ),
+}
+
+
+@pytest.mark.parametrize("row", COMPUTED)
+def test_a_weight_whose_values_the_graph_alone_knows_is_said_to_be_one(row):
+    nodes, why = COMPUTED[row]
+    whole = model(codes("q", 4, 4), floats("s"), floats("many", 4), nodes=nodes)
+
+    assert [(one.codes.name, one.why) for one in read(whole).quantized] == [("q", why)]
+
+
+def test_what_another_node_knows_of_a_weight_is_taken():
+    nodes = [dequantized("q", "x"), dequantized("q", "s")]
+    (found,) = read(model(codes("q", 4), floats("s"), nodes=nodes)).quantized
+
+    assert isinstance(found, Linear)
 
 
 def test_the_scale_of_an_integer_product_is_found_behind_it():
@@ -198,3 +317,12 @@ def test_content_tells_an_onnx_file():
     assert not is_onnx(b"\x08\x04\x12\x03\x0a\x01a")  # Core ML's models
     assert not is_onnx(b"text, some text, and more of it")
     assert Span(3, 5).nbytes == 2
+
+
+@pytest.mark.parametrize("letter", ["x", "é", "word\n"])
+@pytest.mark.parametrize("count", [50, 255, 600])
+def test_an_explanation_may_be_long(letter, count):
+    whole = field(1, 8) + field(6, letter * count) + field(7, graph(tensor()))
+
+    assert is_onnx(whole[:512])
+    assert not is_onnx(field(1, 8) + field(6, b"\0" * count + whole)[:512])

@@ -432,6 +432,78 @@ def test_a_factor_of_a_part_of_a_matrix_is_refused(tmp_path):
     assert caught.value.code == "E_GGUF_SCALE"
 
 
+@pytest.mark.parametrize("kind", ["F32", "F16", "BF16", "Q8_0", "TQ2_0", "Q4_K"])
+def test_a_factor_multiplies_a_matrix_of_any_type(tmp_path, kind):
+    codes = getattr(gguf.GGMLQuantizationType, kind)
+    block, size = gguf.GGML_QUANT_SIZES[codes]
+    width = max(block, 64)
+    rng = np.random.default_rng(7)
+    plain = rng.standard_normal((4, width)).astype("f4")
+    if kind == "Q4_K":  # which the package decodes and does not encode
+        blocks = rng.integers(0, 60, (4, width // block * size), "u1")
+    else:
+        blocks = gguf.quants.quantize(plain, codes)
+    writer = gguf.GGUFWriter(tmp_path / "x.gguf", "llama")
+    writer.add_tensor("blk.0.ffn_up.weight", blocks, raw_dtype=codes)
+    writer.add_tensor("blk.0.ffn_up.scale", np.array([0.3], "f4"))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+    (found,) = read_inventory(tmp_path / "x.gguf").tensors
+    want = gguf.quants.dequantize(blocks, codes).astype("f4") * np.float32(0.3)
+    assert (found.name, found.dtype) == ("model.layers.0.mlp.up_proj.weight", "F32")
+    assert np.array_equal(values(found, 3), want)
+    assert found.is_plain == (kind in {"F32", "F16", "BF16"})
+    assert [one.name for one in found.arrays] == ["blk.0.ffn_up.weight", "blk.0.ffn_up.scale"]
+
+
+def plain(path, architecture, tensors):
+    """A file of plain numbers."""
+    writer = gguf.GGUFWriter(path, architecture)
+    writer.add_uint32(f"{architecture}.block_count", 9)
+    writer.add_uint32(f"{architecture}.attention.head_count", 2)
+    for name, shape in tensors.items():
+        writer.add_tensor(name, np.ones(shape, "f4"))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return read_inventory(path)
+
+
+def test_what_is_called_like_a_factor_may_be_a_tensor(tmp_path):
+    shapes = {"ffn_gate_inp.weight": (4, 64), "ffn_gate_inp.scale": (64,)}
+    tensors = {f"blk.0.{name}": shape for name, shape in shapes.items()}
+    for architecture in ("gemma4", "unknown"):
+        found = plain(tmp_path / f"{architecture}.gguf", architecture, tensors)
+        assert {one.shape for one in found.tensors} == {(4, 64), (64,)}
+        assert all(one.is_plain for one in found.tensors)
+
+
+def test_a_factor_of_several_numbers_is_not_that_of_a_matrix(tmp_path):
+    tensors = {"blk.0.ffn_up.weight": (4, 64), "blk.0.ffn_up.scale": (4,)}
+    with pytest.raises(InputError, match="not a factor"):
+        plain(tmp_path / "x.gguf", "llama", tensors)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["blk.007.attn_q.weight", "blk.01.attn_norm.weight", "blk.٣.attn_q.weight"],
+)
+def test_only_a_plain_number_is_that_of_a_block(tmp_path, name):
+    found = plain(tmp_path / "x.gguf", "llama", {name: (4, 64)})
+    assert [one.name for one in found.tensors] == [name]
+    assert any("keep that of the GGUF" in note for note in found.notes)
+
+
+def test_a_number_of_many_digits_is_not_that_of_a_block(tmp_path):
+    name = f"blk.{'9' * 60}.attn_q.weight"
+    found = plain(tmp_path / "x.gguf", "llama", {name: (4, 64)})
+    assert [one.name for one in found.tensors] == [name]
+
+
 def test_factors_of_a_big_endian_file_are_swapped(tmp_path):
     matrices, scales = {"blk.0.ffn_up_exps": (2, 4, 64)}, {"blk.0.ffn_up_exps": [0.1, 0.9]}
     for order in gguf.GGUFEndian:

@@ -208,6 +208,47 @@ def test_a_weight_that_is_not_decoded_is_refused_by_name(tmp_path, op, place):
     assert (caught.value.code, caught.value.exit_code) == ("E_QUANT_FORMAT", 4)
 
 
+def computed(*names):
+    """A file with a weight that is known, and others whose scales the graph computes."""
+    nodes = [
+        node("DequantizeLinear", ("q", "s"), ("y",), ints(axis=1)),
+        *(node("DequantizeLinear", (name, "x"), (f"{name}y",)) for name in names),
+    ]
+    codes = (tensor(name, UINT8, (4, 8), raw(32)) for name in names)
+    return model(Q8, S8, *codes, nodes=nodes)
+
+
+def test_a_weight_whose_scale_is_computed_stays_its_array_and_is_named(store, tmp_path):
+    path = tmp_path / "x.onnx"
+    path.write_bytes(computed("p"))
+    create(store, path)
+
+    said = "`p` stays the arrays that it is stored as: no tensor of the file is the scale"
+    assert said in read_inventory(path).notes
+    assert [one.name for one in plan(store, path).tensors] == ["p", "q", "s"]
+    assert compare(store, NAME, path).findings == ()
+
+
+def test_weights_whose_scales_are_computed_are_named_together(tmp_path):
+    path = tmp_path / "x.onnx"
+    path.write_bytes(computed(*"abcdefg"))
+
+    (_, note) = read_inventory(path).notes
+    assert note.startswith("`a`, `b`, `c`, `d`, `e` and 2 more stay the arrays that they are")
+
+
+@pytest.mark.parametrize("quant", ["f32", "bf16", "int4", "repack"])
+def test_a_weight_whose_scale_is_computed_becomes_no_other_type(store, tmp_path, quant):
+    path = tmp_path / "x.onnx"
+    path.write_bytes(computed("p"))
+
+    why = "`p` is not decoded, no tensor of the file is the scale"
+    with pytest.raises(UnsupportedError, match=why) as caught:
+        plan(store, path, quant)
+
+    assert (caught.value.code, caught.value.exit_code) == ("E_PREQUANTIZED", 4)
+
+
 def test_a_float_of_a_node_that_also_takes_codes_is_a_tensor(tmp_path):
     nodes = [node("GemmFloat8", ("x", "w"), ("y",), (), "com.microsoft")]
     path = tmp_path / "x.onnx"
@@ -390,6 +431,30 @@ def test_data_of_a_directory_is_found(tmp_path, store, name):
     create(store, root)
     assert any(blob.endswith(bytes(range(4, 28))) for blob in blobs(store).values())
     assert compare(store, NAME, root).findings == ()
+
+
+@pytest.mark.parametrize("below", ["", "sub/"])
+@pytest.mark.parametrize(
+    "name", ["w.bin", "w.pt", "w.ckpt", "w.gguf", "w.safetensors", "w.uqff"]
+)
+def test_data_may_have_the_name_of_other_weights(tmp_path, store, name, below):
+    name = below + name
+    files = {"model.onnx": outside(name), name: bytes(range(24))}
+    root = write(tmp_path / "s", files)
+
+    assert chosen(root) == (sorted(["model.onnx", name]), ["w.weight"])
+    create(store, root)
+    assert compare(store, NAME, root).findings == ()
+
+
+def test_weights_beside_a_graph_are_what_their_names_say(tmp_path):
+    files = {"model.onnx": outside("w.safetensors"), "w.safetensors": W}
+
+    assert chosen(write(tmp_path / "a", files)) == (["w.safetensors"], ["w.weight"])
+    with pytest.raises(InputError, match=r"`other\.bin`: nothing in it says what it is"):
+        read_inventory(write(tmp_path / "b", {"model.onnx": PLAIN, "other.bin": DATA}))
+    with pytest.raises(InputError, match=r"`w\.bin`"):
+        read_inventory(write(tmp_path / "c", {"model.onnx": b"broken", "w.bin": DATA}))
 
 
 def test_data_beside_a_single_file_is_found(tmp_path):
