@@ -12,6 +12,7 @@ from importer.sources.completeness import no_variant, no_weights
 from importer.sources.containers import FORMATS
 from importer.sources.containers.uqff_shards import only_set_of, shard_name
 from importer.sources.document import CONFIG, Document, read_document
+from importer.sources.external_data import with_external_data
 from importer.sources.file import SourceFile, opened, read_bytes
 from importer.sources.joined import declared, may_be_quantized, taken
 from importer.sources.roles import LeftOut
@@ -138,6 +139,7 @@ def take_inventory(
         InputError: it is malformed, incomplete or hostile.
         UnsupportedError: it is in no format that we read.
     """
+    tree = with_external_data(tree)
     by_path = {file.path: file for file in tree.files}
     roles = {path: file.role for path, file in by_path.items()}
     sizes = {path: file.size for path, file in by_path.items()}
@@ -292,8 +294,7 @@ def _single_file(tree: Tree, variant: str | None, *, as_arrays: bool, apart: boo
     files = {one.path: one for one in sorted((file, *rest), key=lambda one: one.path)}
     names = {path: one.role.weights for path, one in files.items() if one.role.weights}
     check_shards(names if rest else (), names)
-    selection = Selection(role.format, tuple(files))
-    contents = FORMATS[role.format].read(selection, files, "")
+    contents = FORMATS[role.format].read(Selection(role.format, tuple(files)), files, "")
     if not contents.tensors:
         no_weights({file.path: role}, str(tree.root / file.path))
     return of_contents(tree, {"": contents}, {}, as_arrays=as_arrays, apart=apart)

@@ -150,8 +150,7 @@ def _beside(
 ) -> FileRole | None:
     """Return the role of a file of an export, or of its data; None for all others."""
     if ".onnx" in name and (match := _DATA.fullmatch(name)):
-        data_of = "/".join((*directories, match["graph"]))
-        return FileRole(reason="data of an ONNX file that was not selected", data_of=data_of)
+        return graph_data("/".join((*directories, match["graph"])))
     if any(directory.endswith(_BUNDLES) for directory in directories):
         return FileRole(reason=OTHER_FORMAT)
     if _OTHER_DIRECTORIES.isdisjoint(directories):
@@ -160,6 +159,11 @@ def _beside(
     role = _claimed(path, None, formats) if is_export else None
     is_graph = role is not None and role.format == EXPORTS
     return role if is_graph else FileRole(reason=OTHER_FORMAT)
+
+
+def graph_data(graph: str) -> FileRole:
+    """Return the role of a file with the data of an ONNX file at a path."""
+    return FileRole(reason="data of an ONNX file that was not selected", data_of=graph)
 
 
 def role_alone(name: str, head: bytes, formats: Mapping[str, Claimant]) -> FileRole:

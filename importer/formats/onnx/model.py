@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
@@ -12,7 +13,7 @@ from importer.formats.onnx.problems import malformed
 from importer.formats.onnx.quantized import Quantized, find_quantized
 from importer.formats.onnx.reader import Reader
 from importer.formats.onnx.tensors import Tensor
-from importer.formats.onnx.wire import LENGTH, VARINT, ReadRange, Span, Wire
+from importer.formats.onnx.wire import LENGTH, VARINT, ReadRange, Span, Tag, Wire
 from store.errors import InputError
 from store.text import is_printable, printable
 
@@ -21,7 +22,9 @@ _BYTES: Final = (1 << 31) - 1
 _NAMED: Final = 5
 _FIRST_IR: Final = 3
 _LAST_IR: Final = 64
-_TEXTS: Final = frozenset({2, 3, 4, 6})
+_TEXTS: Final = frozenset({2, 3, 4})
+_DOC: Final = 6
+_LINES: Final = dict.fromkeys(map(ord, "\t\n\r"))
 _BEGINNING: Final = frozenset({1, 5, *_TEXTS})
 _AFTER: Final = frozenset({7, 8, 14, 20, 25, 26})
 
@@ -52,19 +55,34 @@ def is_onnx(head: bytes) -> bool:
         version = wire.varint(len(head))
         if (first.number, first.wire) != (1, VARINT) or not _FIRST_IR <= version <= _LAST_IR:
             return False
-        while True:
+        while wire.position < len(head):
             tag = wire.tag(len(head))
             if tag.number in _AFTER:
                 return tag.wire == LENGTH
-            if tag.number not in _BEGINNING:
+            if not _is_before_graph(tag, wire, head):
                 return False
-            span = wire.value(tag, len(head))
-            text = head[span.start : span.end]
-            if tag.number in _TEXTS and not is_printable(text.decode()):
-                return False
-            wire.seek(span.end)
     except (InputError, UnicodeDecodeError):
         return False
+    return wire.position > len(head)  # in an explanation, which may be long
+
+
+def _is_before_graph(tag: Tag, wire: Wire, head: bytes) -> bool:
+    """Return whether a field may come before the graph, and go on after it."""
+    if (tag.number, tag.wire) == (_DOC, LENGTH):
+        length, start = wire.varint(len(head)), wire.position
+        wire.seek(start + length)
+        return _is_text(head[start : start + length])
+    if tag.number not in _BEGINNING:
+        return False
+    span = wire.value(tag, len(head))
+    wire.seek(span.end)
+    return tag.number not in _TEXTS or is_printable(head[span.start : span.end].decode())
+
+
+def _is_text(data: bytes) -> bool:
+    """Return whether the start of a text is printable, in any number of lines."""
+    text = codecs.getincrementaldecoder("utf-8")().decode(data)  # a letter may be cut
+    return is_printable(text.translate(_LINES))
 
 
 def read_model(where: str, size: int, read: ReadRange) -> Model:

@@ -317,3 +317,12 @@ def test_content_tells_an_onnx_file():
     assert not is_onnx(b"\x08\x04\x12\x03\x0a\x01a")  # Core ML's models
     assert not is_onnx(b"text, some text, and more of it")
     assert Span(3, 5).nbytes == 2
+
+
+@pytest.mark.parametrize("letter", ["x", "é", "word\n"])
+@pytest.mark.parametrize("count", [50, 255, 600])
+def test_an_explanation_may_be_long(letter, count):
+    whole = field(1, 8) + field(6, letter * count) + field(7, graph(tensor()))
+
+    assert is_onnx(whole[:512])
+    assert not is_onnx(field(1, 8) + field(6, b"\0" * count + whole)[:512])

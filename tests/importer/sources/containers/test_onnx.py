@@ -424,6 +424,30 @@ def test_data_of_a_directory_is_found(tmp_path, store, name):
     assert compare(store, NAME, root).findings == ()
 
 
+@pytest.mark.parametrize("below", ["", "sub/"])
+@pytest.mark.parametrize(
+    "name", ["w.bin", "w.pt", "w.ckpt", "w.gguf", "w.safetensors", "w.uqff"]
+)
+def test_data_may_have_the_name_of_other_weights(tmp_path, store, name, below):
+    name = below + name
+    files = {"model.onnx": outside(name), name: bytes(range(24))}
+    root = write(tmp_path / "s", files)
+
+    assert chosen(root) == (sorted(["model.onnx", name]), ["w.weight"])
+    create(store, root)
+    assert compare(store, NAME, root).findings == ()
+
+
+def test_weights_beside_a_graph_are_what_their_names_say(tmp_path):
+    files = {"model.onnx": outside("w.safetensors"), "w.safetensors": W}
+
+    assert chosen(write(tmp_path / "a", files)) == (["w.safetensors"], ["w.weight"])
+    with pytest.raises(InputError, match=r"`other\.bin`: nothing in it says what it is"):
+        read_inventory(write(tmp_path / "b", {"model.onnx": PLAIN, "other.bin": DATA}))
+    with pytest.raises(InputError, match=r"`w\.bin`"):
+        read_inventory(write(tmp_path / "c", {"model.onnx": b"broken", "w.bin": DATA}))
+
+
 def test_data_beside_a_single_file_is_found(tmp_path):
     root = write(tmp_path, {"model.onnx": outside("./d.dat"), "d.dat": DATA})
 
