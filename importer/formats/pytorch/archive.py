@@ -1,4 +1,4 @@
-"""The directory of a zip archive whose entries are stored, not compressed: names and places.
+"""The directory of a zip archive: names of entries, and where their data is.
 
 Stricter than zip: one directory at the very end, no comment, no byte before the first entry
 counted twice, no two entries of one name, none that overlap, nothing encrypted or split.
@@ -34,15 +34,17 @@ class Entry(NamedTuple):
     """One entry of an archive.
 
     Attributes:
-        size: of its data, in bytes.
+        size: of its data in the file, in bytes.
         header: offset in the file of the local header, which the data follows.
         limit: offset in the file that the data ends at or before.
+        is_compressed: whether its data is not stored as it is, and can only be passed over.
     """
 
     name: str
     size: int
     header: int
     limit: int
+    is_compressed: bool = False
 
 
 def read_directory(where: str, size: int, read: ReadRange) -> dict[str, Entry]:
@@ -50,7 +52,7 @@ def read_directory(where: str, size: int, read: ReadRange) -> dict[str, Entry]:
 
     Raises:
         InputError: it is malformed, incomplete or ambiguous.
-        UnsupportedError: an entry is compressed or encrypted.
+        UnsupportedError: an entry is encrypted.
     """
     count, nbytes, start = _end(where, size, read)
     if nbytes > _DIRECTORY_BYTES or count > _ENTRIES or count * _ENTRY.size > nbytes:
@@ -142,14 +144,12 @@ def _entry(where: str, data: bytes, at: int, directory: int) -> tuple[Entry, int
         unread(where, f"the entry `{name}` needs version {needed & 0xFF} of zip, known is 63")
     if flags & _UNREADABLE:
         unread(where, f"the entry `{name}` is encrypted or a patch")
-    if method:
-        unread(where, f"the entry `{name}` is compressed, which PyTorch does not do")
     size, packed, header = _large(where, name, extra, (size, packed, header))
-    if size != packed:
+    if size != packed and not method:
         _bad(where, f"the entry `{name}` has {size} bytes in {packed}")
-    if disk or header + _LOCAL.size + size > directory:
+    if disk or header + _LOCAL.size + packed > directory:
         _bad(where, f"the entry `{name}` is not within the file")
-    return Entry(name, size, header, directory), at
+    return Entry(name, packed, header, directory, bool(method)), at
 
 
 def _name(where: str, data: bytes) -> str:

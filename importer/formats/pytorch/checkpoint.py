@@ -16,10 +16,10 @@ from importer.formats.window import ReadRange
 from store import limits
 from store.text import printable
 
-LEGACY: Final = tuple(
-    bytes((0x80, protocol)) + bytes.fromhex("8a0a6cfc9c46f9206aa850192e") for protocol in (2, 3)
-)
-"""How a file of the older format begins: a pickled number, of either protocol."""
+_MAGIC: Final = bytes.fromhex("8a0a6cfc9c46f9206aa850192e")
+"""How a file of the older format begins, after its protocol: a pickled number."""
+_FRAME: Final = b"\x95"
+"""Comes before the number in protocol 4 and later, with a length of eight bytes."""
 _VERSION: Final = 1001
 _HEAD: Final = 512
 _COUNT: Final = struct.Struct("<q")
@@ -58,7 +58,7 @@ def is_pytorch(head: bytes) -> bool:
     if head.startswith(ZIP):
         name_bytes = int.from_bytes(head[26:28], "little")
         return head[30 : 30 + name_bytes].endswith(b"/data.pkl")
-    return head.startswith(LEGACY)
+    return _is_legacy(head)
 
 
 def read_checkpoint(where: str, size: int, read: ReadRange) -> Checkpoint:
@@ -76,7 +76,7 @@ def read_checkpoint(where: str, size: int, read: ReadRange) -> Checkpoint:
     head = read(0, min(_HEAD, size))
     if head.startswith(ZIP):
         value, starts = _read_zip(where, size, read)
-    elif head.startswith(LEGACY):
+    elif _is_legacy(head):
         value, starts = _read_legacy(where, size, read)
     else:
         what = content_of(head)
@@ -97,6 +97,12 @@ def read_checkpoint(where: str, size: int, read: ReadRange) -> Checkpoint:
     return Checkpoint(places, found.notes)
 
 
+def _is_legacy(head: bytes) -> bool:
+    """Return whether it is a file of the older format, in whatever protocol."""
+    number = head[11:] if head[2:3] == _FRAME else head[2:]
+    return head.startswith(b"\x80") and number.startswith(_MAGIC)
+
+
 def _read_zip(where: str, size: int, read: ReadRange) -> tuple[object, dict[str, int]]:
     entries = read_directory(where, size, read)
     main = [name for name in entries if name.endswith("/data.pkl") and name.count("/") == 1]
@@ -105,6 +111,9 @@ def _read_zip(where: str, size: int, read: ReadRange) -> tuple[object, dict[str,
     top = main[0].removesuffix("data.pkl")
     if any(name.startswith((f"{top}constants.pkl", f"{top}code/")) for name in entries):
         unread(where, "it is a TorchScript archive: a program, not a state dict")
+    for name, entry in entries.items():
+        if entry.is_compressed:
+            unread(where, f"the entry `{name}` is compressed, which PyTorch does not do")
     _check_order(where, entries.get(f"{top}byteorder"), read)
     storages: dict[str, Storage] = {}
 
@@ -147,7 +156,7 @@ def _check_order(where: str, entry: Entry | None, read: ReadRange) -> None:
 
 
 def _read_legacy(where: str, size: int, read: ReadRange) -> tuple[object, dict[str, int]]:
-    stream = Stream(read, len(LEGACY[0]), size, where)
+    stream = Stream(read, 0, size, where)
     storages: dict[str, Storage] = {}
 
     def load_storage(pid: tuple[object, ...]) -> Storage:
@@ -158,6 +167,7 @@ def _read_legacy(where: str, size: int, read: ReadRange) -> tuple[object, dict[s
             malformed(where, message, "E_PT_STORAGE")
         return storage
 
+    load(stream, load_storage)  # the number that it begins with
     _check_system(where, load(stream, load_storage), load(stream, load_storage))
     value = load(stream, load_storage)
     keys = load(stream, load_storage)

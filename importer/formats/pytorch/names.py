@@ -71,6 +71,12 @@ _NOT_READ: Final = {
     ("torch", "QInt32Storage"): "a quantized tensor",
     ("torch", "QUInt4x2Storage"): "a quantized tensor",
     ("torch", "QUInt2x4Storage"): "a quantized tensor",
+    # A module of torch.ao says its dtype before it gives its weight.
+    ("torch", "qint8"): "a quantized tensor",
+    ("torch", "quint8"): "a quantized tensor",
+    ("torch", "qint32"): "a quantized tensor",
+    ("torch", "quint4x2"): "a quantized tensor",
+    ("torch", "quint2x4"): "a quantized tensor",
 }
 
 

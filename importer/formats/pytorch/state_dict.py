@@ -38,6 +38,7 @@ def find_state_dict(where: str, value: object) -> StateDict:
         UnsupportedError: it is not clear which tensors are the model's.
     """
     notes: list[str] = []
+    left: list[object] = []
     search = _Search()
     path = ""
     for _ in range(_DEPTH):
@@ -46,45 +47,55 @@ def find_state_dict(where: str, value: object) -> StateDict:
         inner = [key for key in _NESTS if isinstance(value.get(key), dict)]
         inner = [key for key in inner if search.finds(value[key])]
         if not inner and any(isinstance(item, Tensor) for item in value.values()):
-            return StateDict(_tensors(where, value, search, notes), tuple(notes))
-        others = search.holders(
-            {key: one for key, one in value.items() if key not in inner[:1]}
-        )
+            tensors = _tensors(where, value, search, left)
+            if left:
+                notes.append(f"{where}: left out what is not a tensor: {_shown(left)}")
+            return StateDict(tensors, tuple(notes))
+        beside = {key: one for key, one in value.items() if key not in inner[:1]}
+        others = search.holders(beside)
         if len(inner) != 1:
-            for key in others:
-                layer = value[key]
-                if isinstance(layer, dict) and _OF_HQQ in layer:
-                    unread(where, f"`{printable(str(key))}` is quantized by hqq")
-            if not others:
-                return StateDict({}, ())
-            shown = _shown([*inner[:1], *others])
-            unread(
-                where,
-                f"it holds tensors in {shown}, and it is not clear which are the model's",
-            )
+            return _unclear(where, value, inner, others)
         path = f"{path}.{inner[0]}" if path else inner[0]
         if others:
             notes.append(
                 f"{where}: the tensors are those of `{path}`, without {_shown(others)}"
             )
+        if len(others) <= _NAMED:  # else there are more that were not looked at
+            left += [key for key in beside if key not in others]
         value = value[inner[0]]
     return unread(where, f"its state dict is nested in more than {_DEPTH} dictionaries")
 
 
+def _unclear(
+    where: str,
+    value: Mapping[object, object],
+    inner: Sequence[object],
+    others: Sequence[object],
+) -> StateDict:
+    """Return no tensors where there are none, and refuse others."""
+    for key in others:
+        layer = value[key]
+        if isinstance(layer, dict) and _OF_HQQ in layer:
+            unread(where, f"`{printable(str(key))}` is quantized by hqq")
+    if not others:
+        return StateDict({}, ())
+    shown = _shown([*inner[:1], *others])
+    return unread(
+        where, f"it holds tensors in {shown}, and it is not clear which are the model's"
+    )
+
+
 def _tensors(
-    where: str, values: Mapping[object, object], search: _Search, notes: list[str]
+    where: str, values: Mapping[object, object], search: _Search, left: list[object]
 ) -> dict[str, Tensor]:
     tensors: dict[str, Tensor] = {}
-    others = []
     for name, value in values.items():
         if isinstance(value, Tensor):
             tensors[_checked(where, name)] = value
         elif search.finds(value):
             unread(where, f"`{printable(str(name))}` holds tensors below the state dict's own")
         else:
-            others.append(name)
-    if others:
-        notes.append(f"{where}: left out what is not a tensor: {_shown(others)}")
+            left.append(name)
     return tensors
 
 

@@ -70,7 +70,7 @@ def test_an_empty_tensor_is_at_the_start_of_its_storage():
 def test_what_is_not_the_models_is_said():
     assert read_inventory(FIXTURES / "training.ckpt").notes == (
         "`training.ckpt`: the tensors are those of `state_dict`, without `optimizer`",
-        "`training.ckpt`: left out what is not a tensor: `step`, `none`",
+        "`training.ckpt`: left out what is not a tensor: `epoch`, `step`, `none`",
     )
 
 

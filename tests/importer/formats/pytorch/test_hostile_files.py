@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
 from importer.formats.pytorch.checkpoint import read_checkpoint
@@ -70,6 +72,11 @@ ARCHIVES = {
     "no pickle": (archive(DATA), 4, "no `data.pkl`"),
     "two tops": (archive(PICKLE, DATA, entry("y/data.pkl", b"")), 4, "no `data.pkl`"),
     "a program": (archive(PICKLE, DATA, entry("x/code/a.py", b"")), 4, "TorchScript"),
+    "a program, compressed": (
+        archive(PICKLE, DATA, entry("x/code/a.py", b"x", 8)),
+        4,
+        "TorchScript",
+    ),
     "constants": (archive(PICKLE, DATA, entry("x/constants.pkl", b"")), 4, "TorchScript"),
     "big-endian": (archive(PICKLE, DATA, entry("x/byteorder", b"big")), 4, "big-endian"),
     "no byte order": (archive(PICKLE, DATA, entry("x/byteorder", b"pdp")), 3, "byte order"),
@@ -125,7 +132,13 @@ STREAMS = {
         "posix.system",
     ),
     "protocol 4 behind 3": (b"\x80\x03" + LEGACY[2:] + b"\x80\x04N.", 3, "protocol 4"),
-    "protocol 4": (b"\x80\x04" + LEGACY[2:] + b"\x80\x04N.", 4, "a pickle of Python's"),
+    "protocol 4": (b"\x80\x04" + LEGACY[2:] + b"\x80\x04N.", 3, "protocol 4"),
+    "protocol 4 in frames": (
+        b"\x80\x04\x95" + struct.pack("<Q", len(LEGACY[2:])) + LEGACY[2:],
+        3,
+        "protocol 4",
+    ),
+    "a number of Python's": (b"\x80\x04K\x07.", 4, "a pickle of Python's"),
     "another version": (LEGACY + pickled(number(7)) + pickled(b"}"), 3, "not 1001"),
     "a storage too many": (stream(OLD, keys=("0", "1")), 3, "list of storages"),
     "a storage twice": (stream(OLD, keys=("0", "0")), 3, "list of storages"),
@@ -178,6 +191,7 @@ def test_a_hostile_stream_is_refused(row):
 
 KINDS = {
     "quantized": b"ctorch._utils\n_rebuild_qtensor\n",
+    "quantized tensor (`torch.qint8`)": b"ctorch\nqint8\n",
     "sparse": b"ctorch._utils\n_rebuild_sparse_tensor\n",
     "without data": b"ctorch._utils\n_rebuild_meta_tensor_no_storage\n",
     "128 bits": b"ctorch\nComplexDoubleStorage\n",
