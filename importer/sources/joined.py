@@ -23,6 +23,8 @@ _MARKS: Final = ("weight_scale", "weight_scale_inv", "weight_packed", "absmax", 
 _INTEGERS: Final = frozenset({"I64", "I32"})
 _BUFFERS: Final = ("position_ids", "num_batches_tracked")
 """Ends of the names of integers that models of floats have, too: BERT's, CLIP's, ResNet's."""
+_NAMED: Final = 5
+"""Weights that one note names."""
 _DECLARATIONS: Final = ("quantization_config", "quantization", "compression_config")
 """Where a `config.json` says how weights are quantized."""
 
@@ -133,5 +135,9 @@ def notes_of(tensors: Iterable[SourceTensor]) -> Iterator[str]:
         if tensor.unjoined:
             reasons.setdefault(tensor.unjoined, []).append(tensor.name)
     for reason, names in reasons.items():
-        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        yield f"`{printable(names[0])}`{more} stays the arrays that it is stored as: {reason}"
+        shown = ", ".join(f"`{printable(name)}`" for name in names[:_NAMED])
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        stay = "stays the arrays that it is"
+        if len(names) > 1:
+            stay = "stay the arrays that they are"
+        yield f"{shown}{more} {stay} stored as: {reason}"

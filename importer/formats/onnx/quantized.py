@@ -21,13 +21,14 @@ from importer.formats.onnx.scope import FILL, SAME, Node, Scope
 from importer.formats.onnx.tensors import Tensor
 
 _QUANTIZED: Final = "_quantized"
-_NO_SCALE: Final = "no tensor of the file is its scale"
-_NO_ZERO: Final = "no tensor of the file is its zero point"
-_PRODUCT: Final = "its scale is the product of two others"
-_MOVED: Final = "the graph puts it in another order before it multiplies it by its scales"
+_NO_SCALE: Final = "no tensor of the file is the scale"
+_NO_ZERO: Final = "no tensor of the file is the zero point"
+_PRODUCT: Final = "the scale is the product of two others"
+_MOVED: Final = "the graph puts codes in another order before it multiplies them by scales"
 _FLOATS: Final = frozenset({"FLOAT", "FLOAT16", "BFLOAT16", "DOUBLE"})
 _FLOAT: Final = 1
-_HALVES: Final = frozenset({"FLOAT16", "BFLOAT16"})
+_WIDENED: Final = frozenset({"FLOAT", "FLOAT16", "BFLOAT16"})
+"""Types whose numbers a cast to F32 leaves as they are."""
 _LINKS: Final = 16
 
 
@@ -265,10 +266,8 @@ class _Graph:
         if maker is None or maker.op != CAST or not maker.inputs:
             return None, 0
         inner = self._scope.tensor(maker.inputs[0])
-        is_wider = maker.ints.get("to") == _FLOAT
-        if inner is None or not is_wider or inner.kind.name not in _HALVES:
-            return None, 0
-        return inner, _FLOAT
+        is_exact = inner is not None and inner.kind.name in _WIDENED
+        return (inner, _FLOAT) if is_exact and maker.ints.get("to") == _FLOAT else (None, 0)
 
     def _name(self, node: Node, number: int) -> str:
         return node.inputs[number] if number < len(node.inputs) else ""

@@ -206,7 +206,7 @@ def test_nodes_that_pass_a_tensor_on_are_looked_through(row):
     assert (found.codes.name, found.scale.name, found.zero) == ("q", "s", None)
 
 
-@pytest.mark.parametrize(("kind", "output"), [(10, 1), (16, 1)])
+@pytest.mark.parametrize(("kind", "output"), [(FLOAT, 1), (10, 1), (16, 1)])
 def test_a_scale_that_is_widened_gives_wider_values(kind, output):
     scale = tensor("s", kind, (), external(location="d"))
     nodes = [passed("Cast", "s", "t", to=FLOAT), dequantized("q", "t")]
@@ -233,7 +233,7 @@ def test_a_function_that_calls_itself_ends():
         read(model(codes("a", 4), nodes=[call], after=field(25, function)))
 
 
-SCALE, ZERO = "no tensor of the file is its scale", "no tensor of the file is its zero point"
+SCALE, ZERO = "no tensor of the file is the scale", "no tensor of the file is the zero point"
 COMPUTED = {
     "a scale of the graph": ([dequantized("q", "x")], SCALE),
     "a scale that is rounded": (
@@ -256,11 +256,11 @@ COMPUTED = {
     ),
     "scales of columns, codes in another order": (
         [passed("Transpose", "q", "r"), dequantized("r", "many")],
-        "the graph puts it in another order before it multiplies it by its scales",
+        "the graph puts codes in another order before it multiplies them by scales",
     ),
     "a bias": (
         [node("QLinearConv", ("x", "", "", "", "", "", "", "", "q"), ("y",))],
-        "its scale is the product of two others",
+        "the scale is the product of two others",
     ),
     "packed codes, zeros that the graph makes": (
         [

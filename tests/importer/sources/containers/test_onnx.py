@@ -208,32 +208,41 @@ def test_a_weight_that_is_not_decoded_is_refused_by_name(tmp_path, op, place):
     assert (caught.value.code, caught.value.exit_code) == ("E_QUANT_FORMAT", 4)
 
 
-def computed():
-    """A file with a weight that is known, and one whose scale the graph computes."""
+def computed(*names):
+    """A file with a weight that is known, and others whose scales the graph computes."""
     nodes = [
         node("DequantizeLinear", ("q", "s"), ("y",), ints(axis=1)),
-        node("DequantizeLinear", ("p", "x"), ("z",)),
+        *(node("DequantizeLinear", (name, "x"), (f"{name}y",)) for name in names),
     ]
-    return model(Q8, S8, tensor("p", UINT8, (4, 8), raw(32)), nodes=nodes)
+    codes = (tensor(name, UINT8, (4, 8), raw(32)) for name in names)
+    return model(Q8, S8, *codes, nodes=nodes)
 
 
 def test_a_weight_whose_scale_is_computed_stays_its_array_and_is_named(store, tmp_path):
     path = tmp_path / "x.onnx"
-    path.write_bytes(computed())
+    path.write_bytes(computed("p"))
     create(store, path)
 
-    said = "`p` stays the arrays that it is stored as: no tensor of the file is its scale"
+    said = "`p` stays the arrays that it is stored as: no tensor of the file is the scale"
     assert said in read_inventory(path).notes
     assert [one.name for one in plan(store, path).tensors] == ["p", "q", "s"]
     assert compare(store, NAME, path).findings == ()
 
 
+def test_weights_whose_scales_are_computed_are_named_together(tmp_path):
+    path = tmp_path / "x.onnx"
+    path.write_bytes(computed(*"abcdefg"))
+
+    (_, note) = read_inventory(path).notes
+    assert note.startswith("`a`, `b`, `c`, `d`, `e` and 2 more stay the arrays that they are")
+
+
 @pytest.mark.parametrize("quant", ["f32", "bf16", "int4", "repack"])
 def test_a_weight_whose_scale_is_computed_becomes_no_other_type(store, tmp_path, quant):
     path = tmp_path / "x.onnx"
-    path.write_bytes(computed())
+    path.write_bytes(computed("p"))
 
-    why = "`p` is not decoded, no tensor of the file is its scale"
+    why = "`p` is not decoded, no tensor of the file is the scale"
     with pytest.raises(UnsupportedError, match=why) as caught:
         plan(store, path, quant)
 
