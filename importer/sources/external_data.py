@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from importer.sources.base import HEAD_BYTES
 from importer.sources.containers import FORMATS
 from importer.sources.file import SourceFile, opened, read_bytes
 from importer.sources.roles import EXPORTS, graph_data
+from importer.sources.tree import Tree
 from store.errors import InputError, UnsupportedError
 
 
-def with_external_data(files: Sequence[SourceFile]) -> tuple[SourceFile, ...]:
-    """Return files, with the data of graphs as such where a name says something else.
+def with_external_data(tree: Tree) -> Tree:
+    """Return a directory with the data of graphs as such where a name says something else.
 
-    A graph is read only where a file below it is not what its name says.
+    A graph is read only where a file below it is not what its name says. Of a repository on
+    the Hub only files that were chosen by their names are there to be read.
     """
+    files = tree.files
     graphs = [file for file in files if file.role.format == EXPORTS]
-    if not graphs:
-        return tuple(files)
+    if not graphs or tree.origin is not None:
+        return tree
     others = {
         file.path: file
         for file in files
@@ -29,7 +32,7 @@ def with_external_data(files: Sequence[SourceFile]) -> tuple[SourceFile, ...]:
     for graph in graphs:
         for path in _data_of(graph, others):
             found[path] = replace(others[path], role=graph_data(graph.path))
-    return tuple(found.get(file.path, file) for file in files)
+    return tree._replace(files=tuple(found.get(file.path, file) for file in files))
 
 
 def _is_weights(file: SourceFile) -> bool:

@@ -141,7 +141,7 @@ def take_inventory(
         InputError: it is malformed, incomplete or hostile.
         UnsupportedError: it is in no format that we read.
     """
-    tree = tree._replace(files=with_external_data(tree.files))
+    tree = with_external_data(tree)
     by_path = {file.path: file for file in tree.files}
     roles = {path: file.role for path, file in by_path.items()}
     sizes = {path: file.size for path, file in by_path.items()}
