@@ -28,8 +28,7 @@ from store import Digest, Layer
 from store.errors import UnsupportedError
 from store.text import printable
 
-_NAMED: Final = 10
-"""Components that one note names."""
+_NAMED: Final = 10  # components in one note
 
 
 class Inventory(NamedTuple):
