@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 from importer.sources.dtypes import FP8
 from importer.sources.schemes.declaration import declaration, is_foreign, method_of
-from importer.sources.schemes.not_quantized import NotQuantized
 from store.json import Json
 from store.text import printable
 
@@ -82,7 +81,8 @@ def check_complete(
     left = [tensor for tensor in made if _may_be_left(tensor)]
     if not left or is_foreign(method_of(config)):
         return
-    from importer.sources.schemes.parts import contradict  # noqa: PLC0415 - as above
+    from importer.sources.schemes.not_quantized import NotQuantized  # noqa: PLC0415 - as above
+    from importer.sources.schemes.parts import contradict  # noqa: PLC0415
 
     found = _Found(stored, made, config)
     plain = NotQuantized(config)

@@ -15,6 +15,9 @@ _KEYS: Final = (
 )
 _EXPRESSION: Final = "re:"
 _MIXED: Final = "MIXED_PRECISION"
+_FUEL: Final = 10_000_000
+_PATTERN: Final = 100
+"""What a pattern takes of the fuel, of which a word takes 1: all of it is some 5 s."""
 
 
 class NotQuantized:
@@ -28,13 +31,11 @@ class NotQuantized:
         """Read the lists of a configuration."""
         said = declaration(config)
         lists = (said.get(key) for key in _KEYS)
-        self._words = [
-            word
-            for words in lists
-            for word in (words if isinstance(words, list) else ())
-            if isinstance(word, str) and word
-        ]
-        self._patterns = Patterns()
+        named = (one for words in lists for one in (words if isinstance(words, list) else ()))
+        words = [word for word in named if isinstance(word, str) and word]
+        self._words = [word for word in words if not word.startswith(_EXPRESSION)]
+        self._spelled = [pattern for word in words for pattern in _spelled(word)]
+        self._patterns, self._fuel = Patterns(), _FUEL
         self._layers = said.get("quantized_layers")
         self._is_mixed = str(said.get("quant_algo")).upper() == _MIXED
         self._mlx = config.get("quantization")
@@ -45,26 +46,24 @@ class NotQuantized:
             return True
         if isinstance(self._mlx, dict) and not self._is_of_mlx(self._mlx, module):
             return True
-        return any(self._may_match(word, module) for word in self._words)
+        self._fuel -= len(self._words) + _PATTERN * len(self._spelled)
+        if self._fuel < 0 or any(word in module for word in self._words):
+            return True
+        return any(
+            self._patterns.match(pattern, module) is not False for pattern in self._spelled
+        )
 
     def _is_of_mlx(self, said: Mapping[str, Json], module: str) -> bool:
         if module in said:
             return said[module] is not False
         return any(said.get(key) is not None for key in ("bits", "group_size", "mode"))
 
-    def _may_match(self, word: str, module: str) -> bool:
-        if word.startswith(_EXPRESSION):
-            return self._patterns.match(word.removeprefix(_EXPRESSION), module) is not False
-        if word in module:
-            return True
-        return any(
-            self._patterns.match(pattern, module) is not False for pattern in _spelled(word)
-        )
-
 
 def _spelled(word: str) -> Iterator[str]:
     """Yield a word as an expression, and as a glob, where it may be one."""
-    if any(char in word for char in "*?+[(|^$\\"):
+    if word.startswith(_EXPRESSION):
+        yield word.removeprefix(_EXPRESSION)
+    elif any(char in word for char in "*?+[(|^$\\"):
         yield word
         yield ".*".join(_escaped(part) for part in word.split("*")) + "$"
 

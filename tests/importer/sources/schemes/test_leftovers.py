@@ -204,3 +204,12 @@ def test_integers_under_the_names_of_fp8_are_of_a_form_that_is_not_known(tmp_pat
         read_inventory(model(tmp_path / "s", arrays, config))
 
     assert (caught.value.code, caught.value.exit_code) == ("E_QUANT_FORMAT", 4)
+
+
+@pytest.mark.parametrize("word", ["left_out_{}", "left_out_{}*", "re:left_out_{}"])
+def test_many_names_that_are_left_out_take_little_time(tmp_path, word):
+    said = declared("fp8", modules_to_not_convert=[word.format(at) for at in range(20_000)])
+    arrays = {f"a{at}.weight": ("F8_E4M3", (1, 1)) for at in range(1_000)}
+    patient = {f"left_out_1.{name}": array for name, array in arrays.items()}
+
+    assert len(read_inventory(model(tmp_path / "s", patient, said)).tensors) == 1_000
