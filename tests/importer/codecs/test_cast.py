@@ -104,6 +104,36 @@ def near_ties():
                         yield to, float(np.int64(bits).view(np.float64))
 
 
+def as_f32(values):
+    """The values of doubles as F32, and how many finite ones became infinite."""
+    encoded = Cast("F64", "F32").encode(memoryview(np.array(values).tobytes()), NUMPY)
+    (part,) = encoded.parts
+    return np.frombuffer(part, np.float32), encoded.nonfinite
+
+
+@given(st.lists(st.floats(allow_nan=False), min_size=1, max_size=20))
+def test_f64_becomes_the_nearest_f32(values):
+    found, overflows = as_f32(values)
+
+    with np.errstate(over="ignore", under="ignore"):
+        expected = np.array(values).astype(np.float32)
+    assert found.tobytes() == expected.tobytes()
+    assert overflows == np.isinf(expected).sum() - np.isinf(values).sum()
+
+
+def test_a_digit_that_f32_has_not_goes_to_the_nearest():
+    assert as_f32([1 + 1e-10, 1 - 1e-10])[0].tolist() == [1, 1]
+
+
+def test_what_is_too_large_for_f32_is_counted_and_what_was_infinite_is_not():
+    largest, tie = float(np.finfo(np.float32).max), 2.0**128 - 2.0**103
+    found, overflows = as_f32([1e300, -1e300, tie, np.nextafter(tie, 0), np.inf, np.nan])
+
+    assert overflows == 3
+    assert found[:5].tolist() == [np.inf, -np.inf, np.inf, largest, np.inf]
+    assert np.isnan(found[5])
+
+
 @pytest.mark.parametrize("to", sorted(DIGITS))
 def test_f64_is_rounded_once(to):
     values = np.array([value for kind, value in near_ties() if kind == to])

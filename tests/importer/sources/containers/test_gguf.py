@@ -508,6 +508,8 @@ def test_a_big_endian_file_gives_the_blobs_of_a_little_endian_one(tmp_path):
     for name, kind, _ in tensors:
         count = 4 * 256 // NAMED[kind].elements
         raw = rng.integers(0, 120, (count, NAMED[kind].nbytes), "u1")
+        if kind == "F64":
+            raw[:, -1] = 0x3F  # below what F32 has
         turned = raw[:, ::-1].copy() if kind in PLAIN else raw.copy()
         for at in FIELDS.get(kind, ()):
             turned[:, at : at + 2] = raw[:, [at + 1, at]]
