@@ -9,6 +9,7 @@ from typing import Final
 from importer.codecs.base import Decoder, Transcoder
 from importer.codecs.cast import Cast, Rounded
 from importer.codecs.registry import codec_for, stored_type
+from importer.codecs.scaled.global_scaled import GlobalNvfp4, ScaledFp4
 from importer.codecs.spec import CAST_DTYPES, FloatType, QuantSpec, parse_target
 from importer.codecs.transcode import Copy, CopyParts, Gather, Recode, Repack
 from importer.exports.assembly import assemble
@@ -43,6 +44,8 @@ _PARTS: Final = {SCALE: ".scales", BIAS: ".biases"}
 _INDENT: Final = 4
 _INDEX: Final = "model.safetensors.index.json"
 _IDENTITY: Final = MlxModel()
+_NO_TYPE: Final = "MLX has no type for their codes"
+_NO_PLACE: Final = "mlx-lm has no place for the scale of a whole matrix"
 _NO_LONGER: Final = "says how the source's weights are quantized"
 
 
@@ -121,7 +124,7 @@ class _Model:
         requested = parse_target(plan.recipe.type) if plan.recipe.type else None
         self._group = requested.group_size if isinstance(requested, QuantSpec) else 1
         self._dropped: list[str] = []
-        self._decoded: Counter[str] = Counter()
+        self._lost: Counter[tuple[str, str, str]] = Counter()
 
     @property
     def in_8_bits(self) -> tuple[str, ...]:
@@ -179,11 +182,9 @@ class _Model:
 
     def lossy(self) -> Iterator[str]:
         """Yield what MLX cannot hold."""
-        for kind, number in sorted(self._decoded.items()):
-            yield (
-                f"{count(number, 'tensor')} of {kind} are decoded and rounded: MLX has no "
-                "type for their codes"
-            )
+        for (what, kind, why), number in sorted(self._lost.items()):
+            verb = "is" if number == 1 else "are"
+            yield f"{count(number, 'tensor')} of {kind} {verb} {what}: {why}"
 
     def notes(self) -> Iterator[str]:
         """Yield what else is different."""
@@ -220,13 +221,18 @@ class _Model:
         """Return what makes the arrays, and note what the tensor becomes."""
         spec = plan.quant if plan.part_of is None else None
         is_module = name.text.endswith(_WEIGHT) and not self._table.is_plain(source.own_name)
-        keeps = isinstance(plan.transcoder, CopyParts | Repack)
+        is_scaled = isinstance(source.decoder, GlobalNvfp4)
+        if is_scaled and not isinstance(plan.decision.rule.target, QuantSpec):
+            spec = None  # nobody asked for a type: its codes were only to be kept
+        keeps = isinstance(plan.transcoder, CopyParts | Repack) and not is_scaled
         if spec is not None and not keeps and source.shape[-1] % self._group:
             spec = None  # the type that was asked for does not fit, whatever the class wants
         if spec is not None and is_module:
             self.types[name.text.removesuffix(_WEIGHT)] = spec
             if keeps:
                 return plan.transcoder
+            if is_scaled and stored_type(source.decoder) == spec:
+                self._lost["quantized again", source.stored_as, _NO_PLACE] += 1
             decoder = self._cast(source)
             return Recode(decoder, codec_for(spec, decoder.value_dtype))
         dtype = self._dtype
@@ -239,10 +245,12 @@ class _Model:
                 return Copy(source.dtype) if is_array else Gather(source.decoder)
             assert wanted is not None
             return Recode(source.decoder, Cast(source.dtype, wanted))
-        usual = source.dtype if stored_type(source.decoder) else declared_dtype(self._config)
+        is_held = stored_type(source.decoder) is not None and not is_scaled
+        usual = source.dtype if is_held else declared_dtype(self._config)
         dtype = dtype or usual or "BF16"
-        if source.dtype != dtype or stored_type(source.decoder) is None:
-            self._decoded[source.stored_as] += 1
+        if source.dtype != dtype or not is_held:
+            why = _NO_PLACE if isinstance(source.decoder, ScaledFp4) else _NO_TYPE
+            self._lost["decoded and rounded", source.stored_as, why] += 1
         return Recode(source.decoder, Cast(source.dtype, dtype))
 
     def _is_float(self, source: SourceTensor) -> bool:

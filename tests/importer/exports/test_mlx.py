@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 
 import numpy as np
 import pytest
@@ -181,6 +182,59 @@ def test_an_export_is_a_source_again(store, tmp_path):
         for name in ("one", "two")
     )
     assert one == two
+
+
+@pytest.mark.parametrize("name", ["mo-nvfp4", "ct-nvfp4"])
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_a_scale_of_the_whole_matrix_is_decoded(store, tmp_path, name, is_stored):
+    source = REPOSITORY / "fixtures" / "quantized" / name
+    create(store, source)
+    create(store, source, "wide", recipe=parse_options("bf16"))
+    export(store, tmp_path / "expected", "mlx", name="wide")
+
+    done = export(store, tmp_path / "out", "mlx", source=None if is_stored else source)
+
+    assert arrays(tmp_path / "out") == arrays(tmp_path / "expected")
+    assert "quantization" not in told(tmp_path / "out")
+    (line,) = done.lossy
+    assert re.fullmatch(r"\d+ tensors of nvfp4.* are decoded and rounded: .*", line)
+
+
+def test_experts_with_a_scale_each_are_decoded(store, tmp_path):
+    packed = {}
+    for number in range(4):
+        stem = f"model.layers.0.mlp.experts.{number}.up_proj"
+        packed |= {
+            f"{stem}.weight": ("U8", (64, 32)),
+            f"{stem}.weight_scale": ("F8_E4M3", (64, 4), bytes(range(0x20, 0x60)) * 4),
+            f"{stem}.weight_scale_2": ("F32", (), struct.pack("<f", 2.0**-number)),
+        }
+    said = {"quant_method": "modelopt", "quant_algo": "NVFP4", "group_size": 16}
+    facts = {"model_type": "qwen3_moe", "torch_dtype": "bfloat16", "quantization_config": said}
+    source = model(tmp_path / "in", packed, facts)
+    create(store, source, recipe=parse_options(None, stacked=True))
+    create(store, source, "wide", recipe=parse_options("bf16"))
+
+    for name in ("m", "wide"):
+        export(store, tmp_path / name, "mlx", name=name)
+
+    found = arrays(tmp_path / "m")
+    assert found == arrays(tmp_path / "wide")
+    assert {one[:2] for one in found.values()} == {("BF16", (4, 64, 64))}
+
+
+def test_a_scale_of_the_whole_matrix_is_quantized_anew(store, tmp_path):
+    source = REPOSITORY / "fixtures" / "quantized" / "mo-nvfp4"
+    create(store, source, "wide", recipe=parse_options("bf16"))
+    export(store, tmp_path / "expected", "mlx", name="wide", q="nvfp4")
+
+    done = export(None, tmp_path / "out", "mlx", source=source, q="nvfp4")
+
+    found = arrays(tmp_path / "out")
+    assert found == arrays(tmp_path / "expected")
+    assert any(name.endswith(".scales") for name in found)
+    assert told(tmp_path / "out")["quantization"]["mode"] == "nvfp4"
+    assert any("nvfp4 are quantized again" in line for line in done.lossy)
 
 
 def test_experts_of_several_types_are_refused(store, tmp_path):
