@@ -9,7 +9,7 @@ from typing import Protocol, cast
 from importer.codecs.base import Blocks, Codec, Coded, Decoder, Shape, Transcoder
 from importer.codecs.cast import Cast
 from importer.codecs.plain import Plain, is_plain
-from importer.codecs.spec import FloatType, QuantSpec, Target
+from importer.codecs.spec import FloatType, Mode, QuantSpec, Target
 from importer.codecs.transcode import (
     Copy,
     CopyParts,
@@ -93,11 +93,23 @@ def transcoder_for(target: Target, decoder: Decoder, *, exact: bool = False) -> 
     if wanted is None or wanted == stored_type(decoder):
         return _keeping(decoder)
     if isinstance(target, FloatType):
-        return Recode(decoder, Cast(dtype, target.dtype))
+        decoder = _exact_in(target.dtype, decoder)
+        return Recode(decoder, Cast(decoder.value_dtype, target.dtype))
     assert isinstance(target, QuantSpec), "what a tensor becomes has been decided"
     if exact:
         return Repack(cast("Coded", decoder), codec_for(target.stored, dtype))
     return Recode(decoder, codec_for(target, dtype))
+
+
+def _exact_in(dtype: str, decoder: Decoder) -> Decoder:
+    """Return what decodes to F32 where BF16, which MLX decodes to, would lose values.
+
+    The least ones of MXFP8 are 2 ** -136; all others of types without biases are BF16's.
+    """
+    spec = stored_type(decoder)
+    if dtype != "F32" or spec is None or spec.mode is not Mode.MXFP8:
+        return decoder
+    return codec_for(spec, dtype)
 
 
 def _keeping(decoder: Decoder) -> Transcoder:

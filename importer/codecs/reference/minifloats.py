@@ -26,6 +26,7 @@ _E4M3_LEAST_EXPONENT: Final = 127 - 6
 _EXPONENT: Final = 0x7F80_0000
 _FRACTION_BITS: Final = 23
 _E8M0_BIAS: Final = 127
+E8M0_NAN: Final = 0xFF
 
 
 def to_e2m1(values: Floats) -> Codes:

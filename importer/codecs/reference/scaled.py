@@ -23,6 +23,7 @@ from importer.codecs.reference import Bits, Codes, Floats, floats
 from importer.codecs.reference.minifloats import (
     E2M1_VALUES,
     E4M3_VALUES,
+    E8M0_NAN,
     exponents_of,
     power_of_two,
 )
@@ -86,7 +87,8 @@ def widen_scales(bits: Bits, dtype: str) -> Floats:
     """
     match dtype:
         case "F8_E8M0":
-            return power_of_two(exponents_of(bits))
+            powers = power_of_two(exponents_of(bits))
+            return np.where(bits == E8M0_NAN, np.float32(np.nan), powers)
         case "F8_E4M3":
             return E4M3_VALUES[bits]
         case _:

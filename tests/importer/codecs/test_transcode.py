@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from importer.codecs import registry
 from importer.codecs.base import Part, Span
 from importer.codecs.cast import Cast
 from importer.codecs.plain import Plain
+from importer.codecs.reference.minifloats import E4M3_VALUES
 from importer.codecs.registry import codec_for, stored_type, transcoder_for
 from importer.codecs.runtime import NUMPY
 from importer.codecs.spec import QUANT_TYPES, FloatType
@@ -51,6 +53,19 @@ def test_what_a_target_needs_is_recoded():
     assert transcoder_for(INT4, codec) == Recode(codec, codec_for(INT4, "F32"))
     assert transcoder_for(FloatType("F16"), codec) == Recode(codec, Cast("F32", "F16"))
     assert not transcoder_for(INT4, codec).is_lossless
+
+
+def test_the_least_values_of_mxfp8_stay_in_f32():
+    """BF16, to which MLX decodes, ends at 2 ** -133."""
+    codec = codec_for(QUANT_TYPES["mxfp8"], "BF16")
+    codes, scales = np.arange(32, dtype=np.uint8) << 1, np.array([0], np.uint8)
+
+    made = transcoder_for(FloatType("F32"), codec)
+    (part,) = made.convert((codes.data, scales.data), (1, 32), range(32), NUMPY).parts
+
+    exact = E4M3_VALUES[codes].astype(np.float64) * 2.0**-127
+    assert np.frombuffer(part, np.float32).tolist() == exact.tolist()
+    assert transcoder_for(FloatType("F16"), codec) == Recode(codec, Cast("BF16", "F16"))
 
 
 def test_values_of_another_dtype_are_not_recoded():
