@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from importer.codecs.base import Blocks, Codec, Coded, Decoder, Shape, Transcoder
 from importer.codecs.cast import Cast
@@ -18,6 +18,9 @@ from importer.codecs.transcode import (
     Recode,
     Repack,
 )
+
+if TYPE_CHECKING:
+    from importer.codecs.grouped import Grouped
 
 
 class Kept(Decoder, Protocol):
@@ -102,14 +105,20 @@ def transcoder_for(target: Target, decoder: Decoder, *, exact: bool = False) -> 
 
 
 def _exact_in(dtype: str, decoder: Decoder) -> Decoder:
-    """Return what decodes to F32 where BF16, which MLX decodes to, would lose values.
+    """Return what decodes to F32 where the dtype that MLX decodes to would round values.
 
-    The least ones of MXFP8 are 2 ** -136; all others of types without biases are BF16's.
+    The least ones of MXFP8 are 2 ** -136; those of types of 4 bits are all in BF16.
     """
     spec = stored_type(decoder)
-    if dtype != "F32" or spec is None or spec.mode is not Mode.MXFP8:
+    if dtype != "F32" or spec is None or decoder.value_dtype == dtype:
         return decoder
-    return codec_for(spec, dtype)
+    if spec.mode is Mode.MXFP8:
+        return codec_for(spec, dtype)
+    if spec.mode is Mode.AFFINE:
+        from importer.codecs.widened import Widened  # noqa: PLC0415 - few ask for it
+
+        return Widened(cast("Grouped", decoder))
+    return decoder
 
 
 def _keeping(decoder: Decoder) -> Transcoder:

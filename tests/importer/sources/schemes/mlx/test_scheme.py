@@ -12,6 +12,7 @@ from importer.recipes.recipe import Recipe
 from importer.recipes.rule import Rule
 from importer.request import ImportRequest
 from importer.sources.inventory import read_inventory
+from importer.sources.location import StoredModel
 from importer.verification.compare import compare
 from store import ModelName, Store
 from store.errors import InputError
@@ -92,6 +93,29 @@ def test_decoded_values_are_mlxs(store, tmp_path, kind, dtype):
         assert made.dtype == floats
         assert data(made) == data(values.astype(floats))
         assert compare(store, ModelName.parse(target), source).findings == ()
+
+
+@each_mode
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_f32_is_exact(store, tmp_path, kind, dtype):
+    """And not what MLX rounds to the dtype of scales and biases, twice."""
+    mode, bits, size = kind
+    arrays = quantized(X, (48, 256), kind, dtype)
+    source = save(tmp_path / "s", arrays, config(mode, bits, size))
+    codes, *small = arrays.values()
+    if mode == "affine":
+        small = [part.astype(mx.float32) for part in small]
+    values = mx.dequantize(codes, *small, group_size=size, bits=bits, mode=mode)
+
+    create(store, source, name="kept")
+    create(store, source, recipe=parse_options("f32"))
+    create(store, StoredModel(ModelName.parse("kept")), "again", recipe=parse_options("f32"))
+
+    made = loaded(store)[f"{X}.weight"]
+    assert made.dtype == mx.float32
+    assert data(made) == data(values.astype(mx.float32))
+    assert data(loaded(store, ModelName.parse("again"))[f"{X}.weight"]) == data(made)
+    assert compare(store, NAME, source).findings == ()
 
 
 @each_mode
