@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from cli.commands.options import JsonOpt, StoreOpt, existing_store
+from cli.commands.options import MANIFEST_REMEDY, JsonOpt, StoreOpt, existing_store
 
 
 def df(store: StoreOpt = None, json: JsonOpt = False) -> None:
@@ -21,7 +21,7 @@ def df(store: StoreOpt = None, json: JsonOpt = False) -> None:
     opened = existing_store(store)
     usage = usage_of(opened)
     for problem in usage.problems:
-        warn(f"{problem}; `ingot verify` tells more")
+        warn(f"{problem}; {MANIFEST_REMEDY}")
     kernels = _kernels()
     if json:
         out_json("df", usage_document(opened, usage, kernels))

@@ -2,12 +2,13 @@
 
 # Without `from __future__ import annotations`: typer would compile each from its text, 3 ms.
 
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli.commands.former import AT, check_text, restore
 from cli.commands.options import (
+    MANIFEST_REMEDY,
     InitOpt,
     JobsOpt,
     JsonOpt,
@@ -70,7 +71,7 @@ def list_models(
         return
     found, problems = _readable(pattern, opened)
     for problem in problems:
-        warn(f"{problem}; {_REMEDY}")
+        warn(f"{problem}; {MANIFEST_REMEDY}")
     if sort is ModelSort.SIZE:
         found.sort(key=lambda pair: -pair[1].nbytes)
     elif sort is ModelSort.MODIFIED:
@@ -87,12 +88,6 @@ def list_models(
         out_json("list", {"models": list_document(rows), "problems": problems})
     else:
         out(list_lines(rows))
-
-
-_REMEDY: Final = (
-    "make the model again, or remove it: its name with `ingot rm`, a stray file by hand"
-)
-"""What helps where a manifest is damaged, which nothing else has."""
 
 
 def _summary(

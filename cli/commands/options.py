@@ -97,6 +97,12 @@ def check_store_path(root: str) -> None:
         raise UsageError("`--store` is empty, expected a directory", code="E_STORE_PATH")
 
 
+MANIFEST_REMEDY: Final = (
+    "make the model again, or remove it: its name with `ingot rm`, a stray file by hand"
+)
+"""What helps where a manifest is damaged, which nothing else has."""
+
+
 def existing_store(root: str | None) -> Store:
     """Open a store for a command that only reads, or needs what is in it already.
 

@@ -67,6 +67,7 @@ def test_a_manifest_that_cannot_be_read_is_told(filled):
 
     assert outcome.code == 5
     assert "kept:latest" in outcome.stdout
+    assert "make the model again, or remove it" in outcome.stderr
     assert (document["gc"], len(document["problems"])) == (None, 1)
 
 
