@@ -31,7 +31,7 @@ def run() -> None:
     # What we create must at least be ours to read, whatever the umask.
     os.umask(os.umask(0o077) & 0o077)
     try:
-        # In here, because one may come as soon as it is handled.
+        # Inside, because a signal may come as soon as its handler is set.
         _set_handler(_on_signal)
         code = _run(sys.argv[1:] or ["--help"])
         # While python ends, whatever a handler raises is a traceback on stderr.
@@ -41,7 +41,7 @@ def run() -> None:
         number = signalled.number
     else:
         sys.exit(code)
-    # Behind the handler, which holds whatever was interrupted: by now it is cleaned up.
+    # Out here the traceback is gone, and with it whatever was interrupted: it is cleaned up.
     _die(number)
 
 

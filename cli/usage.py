@@ -70,7 +70,7 @@ PEERS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 _ALIKE: Final = 0.7
-"""Of an option, whose words are short: `--force` is not `--forget`, `--store` or `--sort`."""
+"""Options are short words: `--force` is not `--forget`, `--store` or `--sort`."""
 _REPLACES: Final = (
     "`ingot create` replaces what NAME stands for, and `--no-clobber` keeps it from doing so"
 )

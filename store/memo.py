@@ -146,7 +146,7 @@ class Memo:
         return [_product(row) for row in rows]
 
     def have_products(self, headers: Sequence[bytes]) -> list[bool]:
-        """Return of each of `headers` (by its SHA-256) whether any blob with it was made."""
+        """Return for each header, by its SHA-256, whether any blob with it was made."""
         query = "SELECT 1 FROM product WHERE header = ?"
         with self._mutex:
             rows = self._database.each(query, [(header,) for header in headers])

@@ -7,7 +7,7 @@ import os
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from cli.commands.options import existing_store, store_to_fill
+from cli.commands.options import check_store_path, existing_store, store_to_fill
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,26 +102,26 @@ def copy_between(
 def _read_from(ends: Ends) -> Store:
     if ends.source is None:
         return existing_store(ends.store)
-    with _named_by("--from"):
+    with _named_by("--from", ends.source):
         return existing_store(ends.source)
 
 
 def _written_to(ends: Ends) -> Store:
     if ends.target is None:
         return store_to_fill(ends.store, may_init=ends.may_init)
-    with _named_by("--to"):
+    with _named_by("--to", ends.target):
         return store_to_fill(ends.target, may_init=ends.may_init)
 
 
 @contextlib.contextmanager
-def _named_by(option: str) -> Iterator[None]:
+def _named_by(option: str, root: str) -> Iterator[None]:
     """Have errors about a store name the option that named it, which is not `--store`."""
     from store.errors import IngotError
 
     try:
+        check_store_path(root, option)
         yield
     except IngotError as error:
-        error.args = (str(error).replace("`--store`", f"`{option}`"),)
         if error.code in _OF_OTHERS:
             error.hint = _OF_OTHERS[error.code].format(option=option)
         raise

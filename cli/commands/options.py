@@ -91,10 +91,10 @@ NoClobberOpt = Annotated[
 NoFsyncOpt = Annotated[bool, typer.Option("--no-fsync", hidden=True)]
 
 
-def check_store_path(root: str) -> None:
+def check_store_path(root: str, option: str = "--store") -> None:
     """Raise UsageError for `--store "$UNSET"`, which does not mean the current directory."""
     if root == "":
-        raise UsageError("`--store` is empty, expected a directory", code="E_STORE_PATH")
+        raise UsageError(f"`{option}` is empty, expected a directory", code="E_STORE_PATH")
 
 
 MANIFEST_REMEDY: Final = (
@@ -111,7 +111,7 @@ def existing_store(root: str | None) -> Store:
     """
     store = open_store(root)
     place = printable(str(store.layout.root), 1000)
-    if not store.layout.root.exists():
+    if store.fs.status(store.layout.root) is None:
         raise NotFoundError(f"there is no store at `{place}`", code="E_NO_STORE")
     if name := store.foreign_entry():
         message = f"`{place}` is not a store: it has `{printable(name)}`, and no VERSION"

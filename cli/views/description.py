@@ -150,7 +150,7 @@ def _texts(rows: Iterable[tuple[str, ...]]) -> list[str]:
 
 
 def _told(rows: Iterable[tuple[str, ...]]) -> list[str]:
-    """Return sentences, which go on in the next line, and below each what is cut: excerpts."""
+    """Return sentences, broken where the terminal ends, and excerpts below them, cut there."""
     room = (terminal_width() or 1000) - 4
     lines: list[str] = []
     for (text,) in rows:

@@ -105,7 +105,7 @@ class Reuse:
         return found if len(found) == len(noted) else None
 
     def expected(self, jobs: Sequence[Job]) -> list[bool]:
-        """Tell of which jobs it is worth reading the source: its blob may have been made."""
+        """Return for each job whether its blob may have been made before, by its header."""
         if not self._trusts:
             return [False for _ in jobs]
         return self._memo.have_products([self._form(job) for job in jobs])

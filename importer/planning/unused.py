@@ -1,4 +1,4 @@
-"""Options that find nothing to do in a model: said, because nobody asks for nothing."""
+"""Options that have nothing to do in a model, of which the user expected something."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from importer.planning.plan import Plan
 
 
 def unused(plan: Plan, *, stacks: bool, unpacks: bool, reports: bool) -> Iterator[str]:
-    """Yield a sentence for each thing that was asked for, and for which there is no occasion.
+    """Yield a sentence for each thing that was asked for and has nothing to do in a model.
 
     Args:
         plan: that was made.

@@ -41,9 +41,8 @@ def without_ties(made: Joined, contents: Collection[Contents]) -> Joined:
             tied[tensor.name] = first.name
     if not tied:
         return made
-    named = [f"`{printable(name)}` is `{printable(first)}`" for name, first in tied.items()][
-        :_NAMED
-    ]
+    pairs = list(tied.items())[:_NAMED]
+    named = [f"`{printable(name)}` is `{printable(first)}`" for name, first in pairs]
     more = f" and {len(tied) - _NAMED} more" if len(tied) > _NAMED else ""
     verb = "is" if len(tied) == 1 else "are"
     note = f"{count(len(tied), 'tied tensor')} {verb} stored once: {', '.join(named)}{more}"

@@ -15,8 +15,6 @@ import itertools
 import os
 import signal
 import sys
-import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -26,10 +24,9 @@ from types import FrameType
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.moments import Moments
-from tests.soak.forked import load
 from tests.soak.harness import REPOSITORY, Outcome, print_lines
-from tests.soak.scenarios import SCENARIOS, Scenario, write_sources
-from tests.soak.trials import Trial
+from tests.soak.scenarios import SCENARIOS, Scenario
+from tests.soak.trials import Trial, stage
 
 OURS = tuple(f"{REPOSITORY / room}{os.sep}" for room in ("cli", "importer", "store"))
 MAX_VIOLATIONS = 40
@@ -137,13 +134,8 @@ def run(
         offset: begin later than with the first.
         tell: hears of each violation at once.
     """
-    load()
     report = Report()
-    with tempfile.TemporaryDirectory(prefix="ingot-moments-") as place:
-        scratch = Path(place).resolve()
-        write_sources(scratch / "sources")
-        # Until the memo believes them: before, a rehearsal does what no later run does.
-        time.sleep(2.5)
+    with stage("moments") as scratch:
         for scenario in SCENARIOS:
             if only and scenario.name != only:
                 continue

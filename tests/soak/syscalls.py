@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,10 +20,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.soak.faults import Point, faults_of, points_in, traced
-from tests.soak.forked import load, same_names, why_no_strace
+from tests.soak.forked import same_names, why_no_strace
 from tests.soak.harness import Outcome, print_lines
-from tests.soak.scenarios import SCENARIOS, Scenario, write_sources
-from tests.soak.trials import Trial
+from tests.soak.scenarios import SCENARIOS, Scenario
+from tests.soak.trials import Trial, stage
 
 MAX_VIOLATIONS = 40
 KILLED = 137
@@ -155,15 +153,9 @@ def run(
         most: violations after which it stops.
         tell: hears of each violation at once.
     """
-    load()
     report = Report()
     numbers: Counter[tuple[str, str]] = Counter()
-    with tempfile.TemporaryDirectory(prefix="ingot-syscalls-") as place:
-        # strace compares what the kernel says of a descriptor.
-        scratch = Path(place).resolve()
-        write_sources(scratch / "sources")
-        # Until the memo believes them: before, a rehearsal makes calls that no later run does.
-        time.sleep(2.5)
+    with stage("syscalls") as scratch:
         for scenario in SCENARIOS:
             if only and scenario.name != only:
                 continue

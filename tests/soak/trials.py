@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
-from collections.abc import Callable, Iterable
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from tests.check_store import check_store, manifest_digest
-from tests.soak.forked import ForkedIngot
+from tests.soak.forked import ForkedIngot, load
 from tests.soak.harness import Outcome
-from tests.soak.scenarios import NOT_FOUND, Scenario
+from tests.soak.scenarios import NOT_FOUND, Scenario, write_sources
 
 _BLOB = re.compile(r"sha256[:-]([0-9a-f]{64})")
+
+
+@contextlib.contextmanager
+def stage(name: str) -> Iterator[Path]:
+    """Load the command, which is then forked, and yield a directory with the sources."""
+    load()
+    with tempfile.TemporaryDirectory(prefix=f"ingot-{name}-") as place:
+        # strace compares what the kernel says of a descriptor.
+        scratch = Path(place).resolve()
+        write_sources(scratch / "sources")
+        # Until the memo believes them: before, a rehearsal does what no later run does.
+        time.sleep(2.5)
+        yield scratch
 
 
 class Trial:

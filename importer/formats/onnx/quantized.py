@@ -17,7 +17,7 @@ from importer.formats.onnx.operators import (
     OPERATORS,
     UNREAD,
 )
-from importer.formats.onnx.scope import FILL, SAME, Node, Scope
+from importer.formats.onnx.scope import FILL, LINKS, SAME, Node, Scope
 from importer.formats.onnx.tensors import Tensor
 
 _QUANTIZED: Final = "_quantized"
@@ -29,7 +29,6 @@ _FLOATS: Final = frozenset({"FLOAT", "FLOAT16", "BFLOAT16", "DOUBLE"})
 _FLOAT: Final = 1
 _WIDENED: Final = frozenset({"FLOAT", "FLOAT16", "BFLOAT16"})
 """Types whose numbers a cast to F32 leaves as they are."""
-_LINKS: Final = 16
 
 
 class Linear(NamedTuple):
@@ -248,7 +247,7 @@ class _Graph:
         """Return the codes that an input is made of, and whether they are in another order."""
         name = self._name(node, number)
         is_moved = False
-        for _ in range(_LINKS):
+        for _ in range(LINKS):
             if (found := self._scope.tensor(name)) is not None:
                 return found, is_moved
             maker = self._scope.maker(name)
@@ -282,7 +281,7 @@ class _Graph:
     def _is_zero(self, node: Node, number: int) -> bool:
         """Return whether an input is a tensor of zeros that the graph makes."""
         name = self._name(node, number)
-        for _ in range(_LINKS):
+        for _ in range(LINKS):
             maker = self._scope.maker(name)
             if maker is None or maker.op not in {SAME, CAST} or not maker.inputs:
                 break

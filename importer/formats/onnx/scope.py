@@ -10,7 +10,7 @@ from importer.formats.onnx.tensors import Tensor
 SAME: Final = "Identity"
 FILL: Final = "ConstantOfShape"
 """Has one value in an attribute, which it repeats: not a weight."""
-_LINKS: Final = 16
+LINKS: Final = 16
 """Nodes that only pass a tensor on, one after the other; more than exporters write."""
 
 
@@ -54,7 +54,7 @@ class Scope:
 
     def tensor(self, name: str) -> Tensor | None:
         """Return the tensor that a name stands for, if it is one whose values are known."""
-        for _ in range(_LINKS):
+        for _ in range(LINKS):
             if (found := self._known(name)) is not None:
                 return found
             maker = self.maker(name)

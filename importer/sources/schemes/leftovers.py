@@ -1,7 +1,7 @@
 """Codes without scales, and scales without codes, once every scheme has taken its arrays.
 
-Taken for plain tensors they would be a model that is half understood. What tells them is the
-configuration, or what other weights of the model are.
+Taken for plain tensors they would be a model that is half understood. The configuration tells
+them, or what the other weights of the model are.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ _PATTERN: Final = 100
 
 
 class NotQuantized:
-    """What is left out.
+    """The modules that are left out.
 
     Names, parts of names, globs and expressions all count: each program reads them in its own
     way, and what one of them may leave out is not taken for damaged.

@@ -98,7 +98,7 @@ class CompressedTensors:
             scale = parts.get(stem + _SCALE)
             module = _module(stem, weight)
             if scale is None:
-                continue  # which whoever looks at what is left over refuses
+                continue  # what is left over is refused later
             _check_not_ignored(weight, module, said)
             groups = said.groups_of(module)
             if weight.dtype == "I8":
